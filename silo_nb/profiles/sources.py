@@ -75,8 +75,8 @@ def read_trusted(file: Path) -> str | None:
     """
     if not file.is_absolute():
         raise ProfileError(
-            f"{CONFIG_DIR_VARIABLE} must name an absolute directory, so that what counts does not "
-            f"depend on where a notebook lies; use {str(file.parent.absolute())!r}.",
+            "the directory must be absolute, so that what counts does not depend on where a notebook "
+            f"lies; set {CONFIG_DIR_VARIABLE} to such a one.",
             file=file,
         )
     try:
