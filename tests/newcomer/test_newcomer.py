@@ -16,7 +16,7 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -26,10 +26,9 @@ INSTALL_SECONDS = 900
 pytestmark = [pytest.mark.newcomer, pytest.mark.timeout(2 * INSTALL_SECONDS)]
 
 
-@pytest.fixture
-def clone(tmp_path: Path) -> Path:
-    """A clone of what is committed, nothing of what merely lies about."""
-    target = tmp_path / "clone"
+def clone_into(directory: Path) -> Path:
+    """Clone what is committed, nothing of what merely lies about."""
+    target = directory / "clone"
     # The checkout may belong to somebody else, as in a container: Git asks for a word on that.
     run("git", "-c", f"safe.directory={ROOT}/.git", "clone", "-q", str(ROOT), str(target))
     return target
@@ -74,8 +73,17 @@ def outputs_of(notebook: Path) -> list[dict[str, Any]]:
     return [output for cell in cells for output in cell.get("outputs", ())]
 
 
-def test_the_readmes_first_command_shows_a_turn_in_an_executed_notebook(clone: Path) -> None:
-    said = run("bash", "-c", first_command(), cwd=clone)
+@pytest.fixture(scope="module")
+def newcomer(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A clone in which the README's first command was run, and what it said."""
+    target = clone_into(tmp_path_factory.mktemp("newcomer"))
+    return target, run("bash", "-c", first_command(), cwd=target)
+
+
+def test_the_readmes_first_command_shows_a_turn_in_an_executed_notebook(
+    newcomer: tuple[Path, str],
+) -> None:
+    clone, said = newcomer
 
     shown = dict(line.split(": ", 1) for line in said.splitlines() if ": " in line)
     notebook = Path(shown["executed notebook"].strip())
@@ -89,8 +97,21 @@ def test_the_readmes_first_command_shows_a_turn_in_an_executed_notebook(clone: P
     assert run("git", "status", "--porcelain", cwd=clone) == ""
 
 
-def test_binder_opens_the_tour(clone: Path) -> None:
-    """JUPYTER.md §8: what repo2docker would do, without docker."""
+def test_the_demo_opens_in_jupyterlab(newcomer: tuple[Path, str]) -> None:
+    clone, _said = newcomer
+    silo_nb = str(clone / ".venv" / "bin" / "silo-nb")
+
+    with lab([silo_nb, "demo", "tour"], cwd=clone, env=own_environment()) as url:
+        tour = json.loads(get(f"{url}/api/contents/01-first-turn.ipynb"))
+        page = get(f"{url}/lab/tree/01-first-turn.ipynb")
+
+    assert tour["content"]["cells"][0]["source"].startswith("# A first turn")
+    assert b"jupyter-config-data" in page
+
+
+def test_binder_opens_the_tour(tmp_path: Path) -> None:
+    """What repo2docker would do, without docker."""
+    clone = clone_into(tmp_path)
     binder = clone / "binder"
     venv = clone.parent / "venv"
     python = shutil.which("python3", path=own_environment()["PATH"])
@@ -107,31 +128,29 @@ def test_binder_opens_the_tour(clone: Path) -> None:
     assert re.fullmatch(r"python-3\.\d+\n", (binder / "runtime.txt").read_text())
     assert run(str(binder / "start"), "echo", "a b", cwd=clone, env=env) == "a b\n"
     execute = ("jupyter", "execute", "--inplace", "notebooks/01-first-turn.ipynb")
-    with lab(clone, env) as url:
+    with lab([str(binder / "start"), "jupyter", "lab"], cwd=clone, env=env) as url:
         run(str(binder / "start"), *execute, cwd=clone, env=env)
-        tour = f"{url}/api/contents/notebooks/01-first-turn.ipynb"
-        with urllib.request.urlopen(f"{url}/lab/tree/notebooks/01-first-turn.ipynb") as page:
-            assert page.status == 200
-        with urllib.request.urlopen(tour) as answer:
-            cells = json.load(answer)["content"]["cells"]
+        page = get(f"{url}/lab/tree/notebooks/01-first-turn.ipynb")
+        tour = json.loads(get(f"{url}/api/contents/notebooks/01-first-turn.ipynb"))
+    cells = tour["content"]["cells"]
     outputs = [output for cell in cells for output in cell.get("outputs", ())]
+    assert b"jupyter-config-data" in page
     assert any("text/markdown" in output.get("data", {}) for output in outputs)
     assert [output for output in outputs if output["output_type"] == "error"] == []
 
 
 @contextmanager
-def lab(clone: Path, env: dict[str, str]) -> Iterator[str]:
-    """JupyterLab as Binder starts it; yields its address."""
-    options: Sequence[str] = (
-        "--no-browser",
-        "--allow-root",
-        "--port=0",
-        "--IdentityProvider.token=",
-    )
+def lab(command: Sequence[str], *, cwd: Path, env: dict[str, str]) -> Iterator[str]:
+    """Run `command`, which starts JupyterLab; yields its address."""
+    config = cwd.parent / "lab-config"
+    config.mkdir()
+    server_app = {"allow_root": True, "open_browser": False, "port": 0}
+    settings = {"ServerApp": server_app, "IdentityProvider": {"token": ""}}
+    (config / "jupyter_server_config.json").write_text(json.dumps(settings))
     server = subprocess.Popen(
-        [str(clone / "binder" / "start"), "jupyter", "lab", *options],
-        cwd=clone,
-        env=env,
+        command,
+        cwd=cwd,
+        env={**env, "JUPYTER_CONFIG_PATH": str(config)},
         stderr=subprocess.PIPE,
         text=True,
     )
@@ -140,6 +159,11 @@ def lab(clone: Path, env: dict[str, str]) -> Iterator[str]:
     finally:
         server.terminate()
         server.communicate(timeout=60)
+
+
+def get(url: str) -> bytes:
+    with urllib.request.urlopen(url, timeout=60) as answer:
+        return cast("bytes", answer.read())
 
 
 def address(server: subprocess.Popen[str]) -> str:

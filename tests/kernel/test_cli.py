@@ -1,0 +1,96 @@
+"""The command `silo-nb`, run as a person runs it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+
+def silo_nb(*words: str, cwd: Path, code: str = "pass") -> subprocess.CompletedProcess[str]:
+    """Run ``silo-nb`` with these words, after `code` in the same process."""
+    program = f"import sys; {code}; from silo_nb.cli import main; sys.exit(main())"
+    return subprocess.run(
+        [sys.executable, "-c", program, *words],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def write_notebook(path: Path, *cells: str) -> None:
+    notebook = nbformat.v4.new_notebook()
+    notebook.cells = [nbformat.v4.new_code_cell(cell) for cell in cells]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    nbformat.write(notebook, path)
+
+
+def test_a_command_is_required_and_only_existing_ones_are_named(tmp_path: Path) -> None:
+    done = silo_nb("doctor", cwd=tmp_path)
+
+    assert done.returncode == 2
+    assert "(choose from" in done.stderr
+    assert "demo" in done.stderr
+    assert "journal" not in silo_nb("--help", cwd=tmp_path).stdout
+
+
+def test_a_run_keeps_the_users_own_notebook(tmp_path: Path) -> None:
+    """What is in the folder already is executed, and left as it is."""
+    mine = tmp_path / "mine" / "01-first-turn.ipynb"
+    write_notebook(mine, "40 + 2")
+    before = mine.read_bytes()
+
+    done = silo_nb("demo", "mine", "--run", cwd=tmp_path)
+
+    executed = tmp_path / "mine" / "01-first-turn.executed.ipynb"
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"executed notebook: {executed}\n" in done.stdout
+    assert f"{executed.with_suffix('.html')}\n" in done.stdout
+    assert mine.read_bytes() == before
+    assert nbformat.read(executed, as_version=4).cells[0].outputs[0].data["text/plain"] == "42"
+    assert "42" in executed.with_suffix(".html").read_text(encoding="utf-8")
+
+
+def test_a_failing_cell_fails_the_command_and_is_kept(tmp_path: Path) -> None:
+    write_notebook(tmp_path / "mine" / "01-first-turn.ipynb", "1 / 0", "'never'")
+
+    done = silo_nb("demo", "mine", "--run", cwd=tmp_path)
+
+    executed = nbformat.read(tmp_path / "mine" / "01-first-turn.executed.ipynb", as_version=4)
+    assert done.returncode == 1
+    assert "ZeroDivisionError" in done.stderr
+    assert executed.cells[0].outputs[0].ename == "ZeroDivisionError"
+    assert executed.cells[1].outputs == []
+
+
+@pytest.mark.parametrize(
+    ("words", "missing"),
+    [(["demo"], "jupyterlab"), (["demo", "--run"], "nbclient and nbconvert")],
+    ids=["lab", "run"],
+)
+def test_without_the_lab_extra_the_command_says_what_to_install(
+    tmp_path: Path, words: list[str], missing: str
+) -> None:
+    modules = ("jupyterlab", "nbclient", "nbconvert")
+    hidden = f"sys.modules.update(dict.fromkeys({modules}))"
+
+    done = silo_nb(*words, cwd=tmp_path, code=hidden)
+
+    assert done.returncode == 1
+    assert f"the demo needs {missing}, not installed here" in done.stderr
+    assert f"{sys.executable} -m pip install 'silo_nb[lab]'" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_made_is_an_error_not_a_traceback(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    done = silo_nb("demo", "file/folder", "--run", cwd=tmp_path)
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("silo-nb: ")
+    assert "Traceback" not in done.stderr
