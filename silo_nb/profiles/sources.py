@@ -75,8 +75,8 @@ def read_trusted(file: Path) -> str | None:
     """
     if not file.is_absolute():
         raise ProfileError(
-            "the directory must be absolute, so that what counts does not depend on where a notebook "
-            f"lies; set {CONFIG_DIR_VARIABLE} to such a one.",
+            "the directory must be absolute, so that what counts does not depend on where a "
+            f"notebook lies; set {CONFIG_DIR_VARIABLE} to such a one.",
             file=file,
         )
     try:

@@ -210,7 +210,7 @@ def test_a_configuration_directory_must_be_absolute(
     monkeypatch.chdir(home.user.parent)
     monkeypatch.setenv("SILO_NB_CONFIG_DIR", relative)
 
-    with pytest.raises(ProfileError, match="must be absolute.*SILO_NB_CONFIG_DIR"):
+    with pytest.raises(ProfileError, match=r"must be absolute.*SILO_NB_CONFIG_DIR"):
         load_profiles().get("a")
 
 
