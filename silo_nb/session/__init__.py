@@ -1,0 +1,20 @@
+"""Sessions: one conversation each, from connect to dispose.
+
+Knows the wire (through :mod:`silo_nb.acp`), the journal and the profiles; knows nothing of
+notebooks, cells or widgets. Everything but the public :class:`Session` lives on the agent thread.
+"""
+
+from silo_nb.session.asks import PermissionRequest
+from silo_nb.session.listeners import Subscription
+from silo_nb.session.reading import read_journal
+from silo_nb.session.session import Session, connect
+from silo_nb.session.turn import PromptResult
+
+__all__ = [
+    "PermissionRequest",
+    "PromptResult",
+    "Session",
+    "Subscription",
+    "connect",
+    "read_journal",
+]

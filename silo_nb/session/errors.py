@@ -1,0 +1,45 @@
+"""What an agent's refusals become: errors a caller can tell apart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from silo_nb.acp.fields import items
+from silo_nb.acp.rpc import AUTH_REQUIRED, RpcError
+from silo_nb.errors import AgentError, AgentRefused, AuthRequired
+from silo_nb.session.secret_values import redact
+
+if TYPE_CHECKING:
+    from silo_nb.session.live import LiveSession
+
+__all__ = ["refusal"]
+
+
+def refusal(error: RpcError, session: LiveSession, phase: str) -> AgentError:
+    """Return the error a caller gets for `error`, with the agent's own words.
+
+    -32000 means a login is needed, on any call: codex says so at session/new, claude only at the
+    first prompt. A non-empty list of login methods alone never means that. (R5, case 18)
+    """
+    message = redact(error.message, session.secrets)
+    process = session.process
+    stderr = tuple(
+        redact(line, session.secrets) for line in (process.stderr_tail() if process else ())
+    )
+    profile = session.profile.id
+    if error.code != AUTH_REQUIRED:
+        return AgentRefused(
+            message, code=error.code, data=error.data, profile=profile, phase=phase, stderr=stderr
+        )
+    data = error.data if isinstance(error.data, dict) else {}
+    methods = [dict(item) for item in items(data, "authMethods")] or session.card.auth_methods
+    names = ", ".join(repr(m.get("name") or m.get("id")) for m in methods)
+    hint = f" It offers: {names}." if names else ""
+    return AuthRequired(
+        f"{message}. Log in with the agent's own command, or set its key in the profile's env."
+        f"{hint}",
+        methods=methods,
+        profile=profile,
+        phase=phase,
+        stderr=stderr,
+    )
