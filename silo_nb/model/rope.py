@@ -57,7 +57,8 @@ class Rope:
     def tail(self, limit: int) -> str:
         """Return the last `limit` characters at a cost that depends on `limit` alone."""
         if self._joined is not None or limit >= self._length:
-            return str(self)[-limit:]
+            text = str(self)
+            return text[max(0, len(text) - limit) :]
         taken: list[str] = []
         index = self._count
         while limit > 0 and index > 0:
