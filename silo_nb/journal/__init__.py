@@ -1,0 +1,39 @@
+"""The journal: what a session was told and did, on the disk, append-only.
+
+One file of JSON Lines per session, beside the notebook. The first line is a header, each other line
+a record ``{"v":1,"seq":…,"t":…,"k":…}``: format version, number, milliseconds since 1970, kind. A
+record is a plain dict; this package must not know what an update means, nor the wire's spelling
+beyond joining streamed text.
+
+::
+
+    Journal ─ append, append_chunk ─▶ Outbox ─▶ Spool ─▶ JournalFile ─▶ disk
+    (agent thread)                             (journal thread: Writer)
+
+>>> import tempfile
+>>> from pathlib import Path
+>>> with tempfile.TemporaryDirectory() as folder:
+...     journal = Journal.create(journal_directory(Path(folder)), {"profileId": "demo"})
+...     number = journal.append("user", {"blocks": [{"type": "text", "text": "hello"}]})
+...     journal.close().result(5)
+...     [record["k"] for record in read_records(journal.path).records]
+['user']
+"""
+
+from silo_nb.journal.ids import new_session_id
+from silo_nb.journal.journal import Journal, JournalOptions
+from silo_nb.journal.layout import journal_directory
+from silo_nb.journal.reader import Reading, RecordReader, read_records, read_tail
+from silo_nb.journal.search import find_session
+
+__all__ = [
+    "Journal",
+    "JournalOptions",
+    "Reading",
+    "RecordReader",
+    "find_session",
+    "journal_directory",
+    "new_session_id",
+    "read_records",
+    "read_tail",
+]

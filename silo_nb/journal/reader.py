@@ -1,0 +1,299 @@
+"""Reading journals, whatever happened to them.
+
+A damaged line costs that line: it is skipped, counted, and reading goes on. What can be recovered
+from it is: when a torn line and the record after it share a line, the record is found by the way
+every record begins. Nothing is ever rewritten here, and no lock is needed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from silo_nb.errors import JournalError
+from silo_nb.journal.descriptors import close_private, open_private
+from silo_nb.journal.encoding import VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+TAIL_BYTES = 256 * 1024
+
+_BLOCK_BYTES = 1 << 20
+_LONGEST_LINE = 16 << 20
+_LONGEST_MENDED = 4 << 20
+_BEGINNING = re.compile(rb'\{"v":1,"(?:seq":|k":"session")')
+_BEGINNINGS_TRIED = 16
+_HIGHEST_SEQ = 1 << 53
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What a journal says, and how well it could be read.
+
+    Attributes:
+        header: its first record, or None.
+        records: the others, in the order of the file, each number once.
+        bad_lines: lines that were damaged.
+        recovered: records that were found inside damaged lines.
+        duplicates: records left out because their number had been read already.
+        torn_tail: whether the file ends within a record: a writer was killed, or is at work.
+        newer: whether a newer silo_nb wrote it, so that it must only be read.
+        foreign: whether the file belongs to another user.
+    """
+
+    header: Mapping[str, Any] | None
+    records: tuple[dict[str, Any], ...]
+    bad_lines: int = 0
+    recovered: int = 0
+    duplicates: int = 0
+    torn_tail: bool = False
+    newer: bool = False
+    foreign: bool = False
+
+
+def read_records(path: Path) -> Reading:
+    """Return all that a journal says; empty when there is none.
+
+    Args:
+        path: the ``.jsonl`` file.
+
+    Raises:
+        JournalError: it cannot be read, or is not a regular file.
+    """
+    return _reading(RecordReader(path))
+
+
+def read_tail(path: Path, size: int = TAIL_BYTES) -> Reading:
+    """Return what the end of a journal says, at once however long it is, and its header.
+
+    Args:
+        path: the ``.jsonl`` file.
+        size: how much of the end to read, in bytes.
+
+    Raises:
+        JournalError: it cannot be read, or is not a regular file.
+    """
+    beginning = RecordReader(path)
+    next(iter(beginning), None)
+    return _reading(RecordReader(path, tail=size), beginning.header)
+
+
+def last_seq(path: Path) -> int:
+    """Return the highest record number near a journal's end; 0 when it has none.
+
+    Raises:
+        JournalError: it cannot be read, or is not a regular file.
+    """
+    size = TAIL_BYTES
+    while True:
+        reader = RecordReader(path, tail=size)
+        numbers = [record["seq"] for record in reader]
+        if numbers or reader.is_whole:
+            return max(numbers, default=0)
+        size *= 16
+
+
+class RecordReader:
+    """Iterates over the records of a journal in constant memory.
+
+    The attributes are those of `Reading`; they grow while one iterates.
+
+    Args:
+        path: the ``.jsonl`` file; a missing one has no records.
+        tail: read only so many bytes at the end; None for all.
+
+    Raises:
+        JournalError: when iterated over: the file cannot be read, or is not a regular file.
+    """
+
+    def __init__(self, path: Path, *, tail: int | None = None) -> None:
+        self.header: dict[str, Any] | None = None
+        self.bad_lines = 0
+        self.recovered = 0
+        self.duplicates = 0
+        self.torn_tail = False
+        self.newer = False
+        self.foreign = False
+        self.is_whole = True  # whether the file's beginning was read
+        self._path = path
+        self._tail = tail
+        self._seen = _Seen()
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Read the file from its beginning."""
+        try:
+            fd = open_private(self._path, os.O_RDONLY)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise _unreadable(self._path, error.strerror or str(error)) from error
+        try:
+            yield from self._records(fd)
+        except OSError as error:
+            raise _unreadable(self._path, error.strerror or str(error)) from error
+        finally:
+            close_private(fd)
+
+    def _records(self, fd: int) -> Iterator[dict[str, Any]]:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            raise _unreadable(self._path, "it is not a regular file")
+        self.foreign = status.st_uid != os.geteuid()
+        start = 0 if self._tail is None else max(0, status.st_size - self._tail)
+        self.is_whole = start == 0
+        loads = orjson.loads
+        seen = self._seen
+        for line, is_whole in _lines(fd, start):
+            try:
+                record = loads(line)
+                seq = record["seq"]
+                if record["v"] == VERSION and type(record["k"]) is str and seen.add_next(seq):
+                    yield record
+                    continue
+            except (ValueError, TypeError, KeyError):
+                pass
+            yield from self._other(line, is_whole=is_whole)
+
+    def _other(self, line: bytes, *, is_whole: bool) -> Iterator[dict[str, Any]]:
+        """Yield what a line that is not simply the next record contains."""
+        line = line.removeprefix(_BOM).strip()
+        if not line:
+            return
+        record = _parsed(line)
+        if record is not None:
+            yield from self._accepted(record)
+            return
+        if not is_whole:
+            self.torn_tail = True
+            return
+        self.bad_lines += 1
+        for found in _recovered(line):
+            self.recovered += 1
+            yield from self._accepted(found)
+
+    def _accepted(self, record: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        self.newer = self.newer or record["v"] > VERSION
+        if record["k"] == "session":
+            # A second header comes from two files that were joined; the first one counts.
+            self.header = self.header or record
+        elif self._seen.add(record["seq"]):
+            yield record
+        else:
+            self.duplicates += 1
+
+
+class _Seen:
+    """The numbers that were read, as ranges: one range for a file in order."""
+
+    def __init__(self) -> None:
+        self._first: list[int] = []
+        self._end: list[int] = []
+        self._next: int | None = None
+
+    def add_next(self, seq: object) -> bool:
+        """Note the number if it follows the last one; return whether it did."""
+        if type(seq) is not int or seq != self._next:
+            return False
+        self._end[-1] = self._next = seq + 1
+        return True
+
+    def add(self, seq: int) -> bool:
+        """Note the number; return whether it is new."""
+        at = bisect_right(self._first, seq)
+        if at and seq < self._end[at - 1]:
+            return False
+        if at and seq == self._end[at - 1]:
+            self._end[at - 1] += 1
+        else:
+            self._first.insert(at, seq)
+            self._end.insert(at, seq + 1)
+        self._next = self._end[-1]
+        return True
+
+
+def _reading(reader: RecordReader, header: Mapping[str, Any] | None = None) -> Reading:
+    records = tuple(reader)
+    return Reading(
+        header=header or reader.header,
+        records=records,
+        bad_lines=reader.bad_lines,
+        recovered=reader.recovered,
+        duplicates=reader.duplicates,
+        torn_tail=reader.torn_tail,
+        newer=reader.newer,
+        foreign=reader.foreign,
+    )
+
+
+def _lines(fd: int, start: int) -> Iterator[tuple[bytes, bool]]:
+    """Yield the lines from an offset on, and whether each was ended; a line begun before is not."""
+    rest = b""
+    if start:
+        os.lseek(fd, start - 1, os.SEEK_SET)
+        rest = _after_newline(fd)
+    while True:
+        block = os.read(fd, _BLOCK_BYTES)
+        lines = (rest + block).split(b"\n")
+        rest = lines.pop()
+        for line in lines:
+            yield line, True
+        if not block:
+            break
+        if len(rest) > _LONGEST_LINE:
+            rest = b"\0"  # none of ours: forget it, but count it as bad when it ends
+    if rest:
+        yield rest, False
+
+
+def _after_newline(fd: int) -> bytes:
+    while block := os.read(fd, _BLOCK_BYTES):
+        _, newline, rest = block.partition(b"\n")
+        if newline:
+            return rest
+    return b""
+
+
+def _parsed(line: bytes) -> dict[str, Any] | None:
+    """Return the record a line holds, or None."""
+    try:
+        record = orjson.loads(line)
+    except ValueError:
+        return None
+    if not isinstance(record, dict):
+        return None
+    version, kind, seq = record.get("v"), record.get("k"), record.get("seq")
+    if type(version) is not int or version < VERSION or type(kind) is not str:
+        return None
+    if kind != "session" and (type(seq) is not int or abs(seq) > _HIGHEST_SEQ):
+        return None
+    return record
+
+
+def _recovered(line: bytes) -> Iterator[dict[str, Any]]:
+    """Yield the complete records inside a damaged line."""
+    if len(line) > _LONGEST_MENDED:
+        return
+    starts = [match.start() for match in _BEGINNING.finditer(line)][-_BEGINNINGS_TRIED:]
+    done = 0
+    for index, start in enumerate(starts):
+        if start < done:
+            continue  # inside a record that was found: the agent may send what looks like one
+        for end in (*starts[index + 1 :], len(line)):
+            record = _parsed(line[start:end].strip(b"\0 \r"))
+            if record is not None:
+                done = end
+                yield record
+                break
+
+
+def _unreadable(path: Path, why: str) -> JournalError:
+    return JournalError(f"the journal {str(path)!r} cannot be read: {why}")
