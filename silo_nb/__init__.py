@@ -64,7 +64,7 @@ if TYPE_CHECKING:
         Usage,
         apply_update,
     )
-    from silo_nb.runtime import allow_nested_asyncio
+    from silo_nb.runtime.kernel_compat import allow_nested_asyncio
     from silo_nb.session import (
         PermissionRequest,
         PromptResult,
@@ -123,7 +123,7 @@ _HOMES = {
         "Usage",
         "apply_update",
     ),
-    "silo_nb.runtime": ("allow_nested_asyncio",),
+    "silo_nb.runtime.kernel_compat": ("allow_nested_asyncio",),
     "silo_nb.session": (
         "PermissionRequest",
         "PromptResult",

@@ -34,7 +34,7 @@ class Session(_asynchronous.Session):
         """Run one turn and return how it went; see :meth:`silo_nb.Session.prompt`."""
         blocks = wire_prompt(prompt, self.prompt_capabilities)
         turn = agent_thread().run(self._live.prompt(blocks, timeout=timeout))
-        return wait_sync(turn, on_interrupt=self.cancel)
+        return wait_sync(turn, on_interrupt=self.cancel, grace=_asynchronous.WAIT_GRACE)
 
     def dispose(self) -> None:  # type: ignore[override]
         """End the session; see :meth:`silo_nb.Session.dispose`."""

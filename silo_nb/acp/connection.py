@@ -64,7 +64,7 @@ class Connection:
         self._lines = LineSplitter(self.diagnostics)
         self._decoder = Decoder(self.diagnostics)
         self._last_id = 0
-        self._pending: dict[int, tuple[asyncio.Future[Result], OnResult | None]] = {}
+        self._pending: dict[Any, tuple[asyncio.Future[Result], OnResult | None]] = {}
         self._incoming: dict[Any, IncomingRequest] = {}
         self._lost = False
 

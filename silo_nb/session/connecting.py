@@ -34,7 +34,7 @@ from silo_nb.session import manager
 from silo_nb.session.errors import refusal
 from silo_nb.session.live import LiveSession
 from silo_nb.session.secret_values import redact, secret_values
-from silo_nb.session.workspace import working_directory
+from silo_nb.session.workspace import notebook_home, working_directory
 
 __all__ = ["DEFAULT_TIMEOUT", "connect_live"]
 
@@ -110,6 +110,7 @@ class _Handshake:
         self._session = session
         self._directory = directory
         self._environment = environment
+        self._journals = journal_directory(notebook_home())
         self._mcp_servers = [*session.profile.mcp_servers, *mcp_servers]
         self._phase = "spawn"
 
@@ -174,7 +175,7 @@ class _Handshake:
             "agentVersion": card.version,
             "cwd": session.cwd,
         }
-        journal = Journal.create(journal_directory(self._directory), header, redact=session.secrets)
+        journal = Journal.create(self._journals, header, redact=session.secrets)
         session.opened(session_id, journal)
 
     async def _request(self, method: str, params: dict[str, Any], **options: Any) -> dict[str, Any]:

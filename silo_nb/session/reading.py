@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 from silo_nb.errors import NotYet, PermissionDenied
 from silo_nb.journal import find_session, journal_directory, read_records
 from silo_nb.model import Update
 from silo_nb.profiles import load_profiles
-from silo_nb.runtime.kernel_compat import notebook_directory
 from silo_nb.session.records import read_updates
+from silo_nb.session.workspace import notebook_home
 
 __all__ = ["read_journal", "read_journal_now"]
 
@@ -42,6 +41,6 @@ def read_journal_now(session_id: str, *, workspace_id: str | None = None) -> tup
         raise PermissionDenied('profiles.toml says [agents] permission = "deny"')
     if workspace_id is not None:
         raise NotYet("read_journal(workspace_id=…) is not possible yet; leave it out")
-    directory = journal_directory(notebook_directory() or Path.cwd())
+    directory = journal_directory(notebook_home())
     path = find_session(directory, session_id)
     return () if path is None else tuple(read_updates(read_records(path).records))

@@ -20,11 +20,15 @@ from silo_nb.runtime import agent_thread, wait_async
 from silo_nb.session.asks import PermissionRequest
 from silo_nb.session.connecting import DEFAULT_TIMEOUT, connect_live
 from silo_nb.session.listeners import Subscription
-from silo_nb.session.live import LiveSession
+from silo_nb.session.live import CANCEL_GRACE, LiveSession
 from silo_nb.session.prompts import Prompt, wire_prompt
 from silo_nb.session.turn import PromptResult
 
-__all__ = ["Session", "connect", "refuse_unfinished"]
+__all__ = ["WAIT_GRACE", "Session", "connect", "refuse_unfinished"]
+
+
+WAIT_GRACE = CANCEL_GRACE + 2.0
+"""Seconds an interrupted wait goes on: a little longer than the session itself has patience."""
 
 
 class Session:
@@ -187,7 +191,7 @@ class Session:
         """
         blocks = wire_prompt(prompt, self.prompt_capabilities)
         turn = agent_thread().run(self._live.prompt(blocks, timeout=timeout))
-        return await wait_async(turn, on_interrupt=self.cancel)
+        return await wait_async(turn, on_interrupt=self.cancel, grace=WAIT_GRACE)
 
     def cancel(self) -> None:
         """Ask the agent to stop the running turn; its prompt then returns. Without one, nothing."""
