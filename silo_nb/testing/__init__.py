@@ -15,6 +15,8 @@
   writes down what is said; `Recording` reads that, and ``python -m silo_nb.testing.replayer``
   plays the agent's part again.
 
+* `RawClient` is the other end: the plainest client, for testing agents.
+
 It may import any part of silo_nb; no part of silo_nb imports it.
 """
 
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from silo_nb.testing.agent import NotReached as NotReached
     from silo_nb.testing.processes import AgentProcesses as AgentProcesses
     from silo_nb.testing.profile_file import write_profile as write_profile
+    from silo_nb.testing.raw_client import RawClient as RawClient
+    from silo_nb.testing.raw_client import Silent as Silent
     from silo_nb.testing.recording import Recording as Recording
     from silo_nb.testing.scripted.scenario import BadScenario as BadScenario
     from silo_nb.testing.scripted.scenario import Scenario as Scenario
@@ -40,8 +44,10 @@ _HOMES = {
     "BadScenario": "scripted.scenario",
     "FakeAgent": "agent",
     "NotReached": "agent",
+    "RawClient": "raw_client",
     "Recording": "recording",
     "Scenario": "scripted.scenario",
+    "Silent": "raw_client",
     "write_profile": "profile_file",
 }
 
@@ -51,8 +57,10 @@ __all__ = [
     "BadScenario",
     "FakeAgent",
     "NotReached",
+    "RawClient",
     "Recording",
     "Scenario",
+    "Silent",
     "write_profile",
 ]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -16,6 +17,10 @@ import pytest
 if TYPE_CHECKING:
     from silo_nb.testing.agent import FakeAgent
     from silo_nb.testing.processes import AgentProcesses
+
+
+# What a test ended may still be on its way out.
+_GRACE_SECONDS = 3.0
 
 
 class FakeAgentFactory(Protocol):
@@ -66,11 +71,20 @@ def agent_processes() -> Iterator[AgentProcesses]:
 
     processes = AgentProcesses(f"silo-nb-test-{secrets.token_hex(8)}")
     yield processes
-    left = processes.wait_gone()
+    left = processes.wait_gone(_GRACE_SECONDS)
     processes.kill()
     if left:
         shown = "\n".join(f"  {found.pid}: {found.command}" for found in left)
         pytest.fail(f"{len(left)} process(es) outlived the test:\n{shown}", pytrace=False)
+
+
+def _by_name(directory: Path, name: str) -> Path:
+    file = directory / f"{name}.jsonl"
+    if not file.exists():
+        known = [path.stem for path in directory.glob("*.jsonl")]
+        near = ", ".join(map(repr, get_close_matches(name, known))) or "none like it"
+        raise FileNotFoundError(f"no scenario {name!r} in {str(directory)!r}; there is {near}")
+    return file
 
 
 @pytest.fixture
@@ -104,7 +118,7 @@ def fake_agent(
         directory = tmp_path / f"fake_agent_{made}"
         directory.mkdir()
         if isinstance(scenario, str):
-            file = scenarios / (scenario.removesuffix(".jsonl") + ".jsonl")
+            file = _by_name(scenarios, scenario.removesuffix(".jsonl"))
         elif isinstance(scenario, Path):
             file = scenario
         else:

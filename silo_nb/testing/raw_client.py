@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 Message = dict[str, Any]
 T = TypeVar("T")
@@ -62,7 +62,7 @@ class RawClient:
         for thread in self._threads:
             thread.start()
 
-    def __enter__(self) -> RawClient:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -59,9 +59,8 @@ class Tape:
             self._write({"dir": direction, "msg": message})
         elif line.strip():
             text = line.decode(errors="backslashreplace")
-            self._write(
-                {"dir": "raw", "text": text} | ({"of": "out"} if direction == "out" else {})
-            )
+            raw = {"dir": "raw"} if direction == "in" else {"dir": "event", "event": "client-raw"}
+            self._write({**raw, "text": text})
 
     def _write(self, about: dict[str, Any]) -> None:
         with self._lock:
@@ -183,7 +182,9 @@ def main(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"cannot record {arguments[2]!r}: {error}\n")
         return _NOT_FOUND
     if status < 0:
-        signal.signal(-status, signal.SIG_DFL)
+        # Not every signal can be given a handler; those need none taken away.
+        with contextlib.suppress(OSError):
+            signal.signal(-status, signal.SIG_DFL)
         os.kill(os.getpid(), -status)
     return status
 

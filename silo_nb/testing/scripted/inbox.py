@@ -55,7 +55,6 @@ class Inbox:
         self._changed = threading.Condition()
         self._open: dict[Any, Message] = {}
         self._kept: list[Message] = []
-        self._want: Step | None = None
         self._ahead: Callable[[], Iterable[Step]] = tuple
         self._bound: Any = None
         self._ending: TurnEnded | None = None
@@ -99,8 +98,7 @@ class Inbox:
             self._answer_by_default(message)
 
     def _is_awaited(self, message: Message) -> bool:
-        ahead = [*self._ahead(), *([self._want] if self._want else [])]
-        wanted = sum(_expects(step, message) for step in ahead)
+        wanted = sum(_expects(step, message) for step in self._ahead())
         kept = [kept for kept in self._kept if kept["method"] == message["method"]]
         return wanted > len(kept)
 
@@ -139,15 +137,15 @@ class Inbox:
 
     # --------------------------------------------------------------- on the script's thread
 
-    def take(self, step: Step) -> Message:
-        """Wait for the message that an `expect` step describes; a request becomes the bound one."""
+    def take(self, step: Step, on_taken: Callable[[], None]) -> Message:
+        """Wait for the message that an `expect` step describes; a request becomes the bound one.
+
+        `on_taken` is called before the next message is looked at: the step lies behind us then.
+        """
         with self._changed:
-            self._want = step
-            try:
-                message = self._wait(self._kept_for)
-            finally:
-                self._want = None
+            message = self._wait(lambda: self._kept_for(step))
             self._kept.remove(message)
+            on_taken()
             if "id" in message:
                 self._bind(message)
             return message
@@ -203,9 +201,8 @@ class Inbox:
             self._changed.wait(min(deadline - time.monotonic(), threading.TIMEOUT_MAX))
         return found
 
-    def _kept_for(self) -> Message | None:
-        step = self._want
-        return next((kept for kept in self._kept if step and _expects(step, kept)), None)
+    def _kept_for(self, step: Step) -> Message | None:
+        return next((kept for kept in self._kept if _expects(step, kept)), None)
 
     def _bind(self, request: Message) -> None:
         self._bound = _key(request["id"])

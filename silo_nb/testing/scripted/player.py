@@ -28,6 +28,9 @@ _CANCELLED = {"result": {"stopReason": "cancelled"}}
 
 _ENDINGS = {"reply", "error"}
 
+# (steps, place of the one being played, whether the list is played again after its end) …
+Frames = tuple[tuple[Sequence[Step], int, bool], ...]
+
 
 class Player:
     """Plays one scenario, once, on the process's main thread.
@@ -64,8 +67,9 @@ class Player:
         self._control = control
         self._tag = tag
         self._ask_ids = count(0)
-        # Where we are, outermost list first: (steps, place of the next one, played again after).
-        self._frames: tuple[tuple[Sequence[Step], int, bool], ...] = ()
+        # Where we are, outermost list first. The reading thread looks at it at any moment to see
+        # whether a message is awaited, so it is replaced whole and never misses a step to come.
+        self._frames: Frames = ((scenario.steps, 0, False),)
         # The request whose turn the client called off: its remaining steps are skipped.
         self._skipping: Any = None
         inbox.expect_ahead(self._expects_ahead)
@@ -79,9 +83,8 @@ class Player:
 
     # ------------------------------------------------------------------- where we are
 
-    def _play(self, steps: Sequence[Step], *, again: bool = False) -> None:
-        outer = self._frames
-        for place, step in enumerate(steps, start=1):
+    def _play(self, steps: Sequence[Step], outer: Frames = (), *, again: bool = False) -> None:
+        for place, step in enumerate(steps):
             self._frames = (*outer, (steps, place, again))
             if self._skipping is not None and self._skips(step):
                 continue
@@ -91,7 +94,6 @@ class Player:
             except TurnEnded as ended:
                 self._inbox.respond(ended.request_id, ended.answer)
                 self._skipping = ended.request_id
-        self._frames = outer
 
     def _skips(self, step: Step) -> bool:
         """Whether a step belongs to the turn that was called off. Its reply is the last one."""
@@ -104,6 +106,14 @@ class Player:
             return False
         return not (verb == "loop" and any(map(_leads_out, step["steps"])))
 
+    def _past(self) -> Frames:
+        """Where we are once the step that is being played is done."""
+        *outer, (steps, place, again) = self._frames
+        return (*outer, (steps, place + 1, again))
+
+    def _pass(self) -> None:
+        self._frames = self._past()
+
     def _expects_ahead(self) -> Iterator[Step]:
         for steps, place, again in self._frames:
             yield from _expects_in(steps[place:])
@@ -113,7 +123,7 @@ class Player:
     # ------------------------------------------------------------------------ talking
 
     def _expect(self, step: Step) -> None:
-        message = self._inbox.take(step)
+        message = self._inbox.take(step, self._pass)
         if "as" in step:
             self._names[step["as"]] = message.get("id")
 
@@ -163,7 +173,7 @@ class Player:
 
     def _ask(self, step: Step) -> None:
         method = step["ask"]
-        request_id = step.get("id", next(self._ask_ids))
+        request_id = step["id"] if "id" in step else next(self._ask_ids)
         params = {"sessionId": "$session", **step.get("params", {})}
         if method == _PERMISSION:
             params = {"options": _OPTIONS, **params}
@@ -188,7 +198,7 @@ class Player:
         self._log.event("answer", name=step.get("as", step.get("answered")), answer=case)
         request_id = self._names["request"]
         if case in cases or "*" in cases:
-            self._play(cases.get(case, cases.get("*")))
+            self._play(cases.get(case, cases.get("*")), self._past())
         elif case == "cancelled" and self._inbox.is_open(request_id, "session/prompt"):
             raise TurnEnded(request_id, _CANCELLED)
 
@@ -207,9 +217,10 @@ class Player:
 
     def _loop(self, step: Step) -> None:
         times = step["loop"]
+        outer = self._past()
         for number in count() if times == "forever" else range(times):
             self._names["i"] = number
-            self._play(step["steps"], again=times == "forever" or number < times - 1)
+            self._play(step["steps"], outer, again=times == "forever" or number < times - 1)
             if self._skipping is not None:
                 return
 
