@@ -156,7 +156,7 @@ def _plain(value: Any, depth: int = 0) -> Any:
             return replaced
 
 
-def _representable(value: float | None) -> float | str | None:
+def _representable(value: Any) -> Any:
     if not isinstance(value, int) or value in _INTEGER_RANGE:
         return value
     try:

@@ -19,6 +19,9 @@ _LONGEST_STRING = 256 * 1024
 _SHORTEST_STRING = 512
 _POINTERS_LISTED = 100
 
+# Where a value is: (where its parent is, its key). Made into a pointer only for what is cut.
+_Place = tuple[Any, str] | None
+
 
 def shorten(record: dict[str, Any], limit: int) -> dict[str, Any]:
     """Return the record with strings cut until its JSON has at most `limit` bytes.
@@ -30,33 +33,42 @@ def shorten(record: dict[str, Any], limit: int) -> dict[str, Any]:
         record: a record of plain JSON values.
         limit: what its JSON may take at most, in bytes, the newline included.
     """
+    shortest = _with_strings_of(_SHORTEST_STRING, record)
+    if not _fits(shortest, limit):
+        return _skeleton(record, limit)
     longest = _LONGEST_STRING
-    while longest >= _SHORTEST_STRING:
-        cut: list[str] = []
-        shorter: dict[str, Any] = _cut(record, longest, "", cut)
-        shorter[CUT] = cut[:_POINTERS_LISTED]
-        if len(orjson.dumps(shorter)) < limit:
+    while longest > _SHORTEST_STRING:
+        shorter = _with_strings_of(longest, record)
+        if _fits(shorter, limit):
             return shorter
         longest //= 2
-    return _skeleton(record, limit)
+    return shortest
 
 
-def _cut(value: Any, longest: int, pointer: str, cut: list[str]) -> Any:
+def _fits(record: dict[str, Any], limit: int) -> bool:
+    return len(orjson.dumps(record)) < limit
+
+
+def _with_strings_of(longest: int, record: dict[str, Any]) -> dict[str, Any]:
+    cut: list[str] = []
+    shorter: dict[str, Any] = _cut(record, longest, None, cut)
+    return {**shorter, CUT: cut[:_POINTERS_LISTED]}
+
+
+def _cut(value: Any, longest: int, place: _Place, cut: list[str]) -> Any:
     match value:
         case str() if len(value) > longest:
-            cut.append(pointer)
+            cut.append(_pointer(place))
             return _head_and_tail(value, longest)
         case dict():
             return {
                 (key if len(key) <= longest else _head_and_tail(key, longest)): _cut(
-                    item, longest, _pointer(pointer, key), cut
+                    item, longest, (place, key), cut
                 )
                 for key, item in value.items()
             }
         case list():
-            return [
-                _cut(item, longest, _pointer(pointer, str(i)), cut) for i, item in enumerate(value)
-            ]
+            return [_cut(item, longest, (place, str(i)), cut) for i, item in enumerate(value)]
         case _:
             return value
 
@@ -68,20 +80,23 @@ def _head_and_tail(text: str, longest: int) -> str:
     return text[:half] + note + text[-half:]
 
 
-def _pointer(parent: str, key: str) -> str:
-    return f"{parent}/{key.replace('~', '~0').replace('/', '~1')}"[:_SHORTEST_STRING]
-
-
 def _skeleton(record: dict[str, Any], limit: int) -> dict[str, Any]:
     kept: dict[str, Any] = {}
     left_out: list[str] = []
     room = limit // 2
     for key, value in record.items():
         size = len(orjson.dumps({key: value}))
-        if size <= _SHORTEST_STRING and size <= room:
+        if size <= min(_SHORTEST_STRING, room):
             room -= size
             kept[key] = value
         else:
-            left_out.append(_pointer("", key))
-    kept[CUT] = left_out[:_POINTERS_LISTED]
-    return kept
+            left_out.append(_pointer((None, key)))
+    return {**kept, CUT: left_out[:_POINTERS_LISTED]}
+
+
+def _pointer(place: _Place) -> str:
+    steps: list[str] = []
+    while place is not None:
+        place, key = place
+        steps.append("/" + key.replace("~", "~0").replace("/", "~1"))
+    return "".join(reversed(steps))[:_SHORTEST_STRING]
