@@ -81,7 +81,7 @@ def pack_launch(
         ValueError: a field contains NUL, or a variable's name is empty or contains ``=``.
 
     >>> pack_launch(b"/", b"/bin/ls", [b"ls", b"-l"], {b"A": b"1"})
-    b'22\n/\x00/bin/ls\x002\x00ls\x00-l\x00A=1'
+    b'21\n/\x00/bin/ls\x002\x00ls\x00-l\x00A=1'
     """
     for name in environment:
         if not name or b"=" in name:

@@ -141,7 +141,9 @@ def _interpreters(line: str) -> list[str]:
     >>> _interpreters("/usr/bin/python3 -u")
     ['/usr/bin/python3']
     """
-    interpreter, *arguments = line.split() or [""]
+    # Only blanks part words: the carriage return of a file from Windows belongs to the last one.
+    interpreter, *arguments = line.replace("\t", " ").split(" ")
+    arguments = [argument for argument in arguments if argument]
     if Path(interpreter).name != "env":
         return [interpreter]
     for argument in arguments:
