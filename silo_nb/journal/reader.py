@@ -31,6 +31,7 @@ _LONGEST_LINE = 16 << 20
 _LONGEST_MENDED = 4 << 20
 _BEGINNING = re.compile(rb'\{"v":1,"(?:seq":|k":"session")')
 _BEGINNINGS_TRIED = 16
+_BEFORE_A_VALUE = (b":", b",", b"[")
 _HIGHEST_SEQ = 1 << 53
 _BOM = b"\xef\xbb\xbf"
 
@@ -172,11 +173,11 @@ class RecordReader:
         if record is not None:
             yield from self._accepted(record)
             return
-        if not is_whole:
+        if is_whole:
+            self.bad_lines += 1
+        else:
             self.torn_tail = True
-            return
-        self.bad_lines += 1
-        for found in _recovered(line):
+        for found in _recovered(line, self._seen.next_numbers()):
             self.recovered += 1
             yield from self._accepted(found)
 
@@ -205,6 +206,11 @@ class _Seen:
             return False
         self._end[-1] = self._next = seq + 1
         return True
+
+    def next_numbers(self) -> range:
+        """Return the numbers of the two records that come next: one may have been torn."""
+        next_one = 1 if self._next is None else self._next
+        return range(next_one, next_one + 2)
 
     def add(self, seq: int) -> bool:
         """Note the number; return whether it is new."""
@@ -278,21 +284,27 @@ def _parsed(line: bytes) -> dict[str, Any] | None:
     return record
 
 
-def _recovered(line: bytes) -> Iterator[dict[str, Any]]:
-    """Yield the complete records inside a damaged line."""
+def _recovered(line: bytes, numbers: range) -> Iterator[dict[str, Any]]:
+    """Yield the complete records inside a damaged line.
+
+    What an agent sends may look like one of our records, and the line may have been torn right
+    behind it. So where a value may stand, a record must have one of the numbers that come next.
+    """
     if len(line) > _LONGEST_MENDED:
         return
     starts = [match.start() for match in _BEGINNING.finditer(line)][-_BEGINNINGS_TRIED:]
     done = 0
     for index, start in enumerate(starts):
         if start < done:
-            continue  # inside a record that was found: the agent may send what looks like one
+            continue  # a value inside a record that was found
         for end in (*starts[index + 1 :], len(line)):
             record = _parsed(line[start:end].strip(b"\0 \r"))
-            if record is not None:
+            if record is None:
+                continue
+            if line[start - 1 : start] not in _BEFORE_A_VALUE or record.get("seq") in numbers:
                 done = end
                 yield record
-                break
+            break
 
 
 def _unreadable(path: Path, why: str) -> JournalError:
