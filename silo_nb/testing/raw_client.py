@@ -158,18 +158,21 @@ class RawClient:
         return self._wait(lambda: next(filter(wanted, self.messages), None), within, what)
 
     def updates(self, kind: str | None = None, session_id: str | None = None) -> list[Message]:
-        """Return the session/updates so far, of one kind and session when named."""
-        notes = [m["params"] for m in self.messages if m.get("method") == "session/update"]
+        """Return the well-formed session/updates so far, of one kind and session when named."""
+        notes = [m.get("params") for m in self.messages if m.get("method") == "session/update"]
         return [
             note["update"]
             for note in notes
-            if (kind is None or note["update"].get("sessionUpdate") == kind)
-            and (session_id is None or note["sessionId"] == session_id)
+            if isinstance(note, dict)
+            and isinstance(note.get("update"), dict)
+            and (kind is None or note["update"].get("sessionUpdate") == kind)
+            and (session_id is None or note.get("sessionId") == session_id)
         ]
 
     def text(self, kind: str = "agent_message_chunk") -> str:
         """Return the text of all chunks so far, joined."""
-        return "".join(update["content"].get("text", "") for update in self.updates(kind))
+        contents = [update.get("content") for update in self.updates(kind)]
+        return "".join(c.get("text", "") for c in contents if isinstance(c, dict))
 
     @property
     def stderr(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -837,9 +838,34 @@ def test_a_profile_is_written_as_toml_whatever_is_in_it(tmp_path: Path) -> None:
     }
 
 
+SCENARIOS = sorted((Path(__file__).parents[1] / "scenarios").glob("*.jsonl"))
+
+# What an agent cannot cause: a missing binary or directory, our own connecting 150 times over.
+NOT_BY_AN_AGENT = {"P1", "P2", "P20"}
+
+
+@pytest.mark.parametrize("file", SCENARIOS, ids=lambda file: file.stem)
+def test_every_scenario_can_be_played_and_says_what_it_is_about(file: Path) -> None:
+    scenario = Scenario.read(file)
+
+    assert re.match(r"(FAULTS|PROTOCOL|case) ", scenario.about)
+
+
+def test_every_fault_an_agent_can_cause_has_a_scenario() -> None:
+    """FAULTS P1-P22 and R1-R37, cases 1-11, 18, 20, 21, 30 and 59."""
+    heads = [Scenario.read(file).about.split(":")[0] for file in SCENARIOS]
+    named = {name for head in heads for name in re.findall(r"\b[PR]\d+|case \d+", head)}
+
+    faults = {f"P{n}" for n in range(1, 23)} | {f"R{n}" for n in range(1, 38)}
+    cases = {f"case {n}" for n in [*range(1, 12), 18, 20, 21, 30, 59]}
+    assert (faults | cases) - named == NOT_BY_AN_AGENT
+
+
 def test_scenarios_are_found_by_name(fake_agent: FakeAgentFactory, request: Any) -> None:
     agent = fake_agent("a_response_twice_for_one_id")
 
+    with pytest.raises(FileNotFoundError, match="there is 'a_response_twice_for_one_id'"):
+        fake_agent("a_response_twice")
     folder = request.config.rootpath / "tests" / "scenarios"
     assert agent.scenario == folder / "a_response_twice_for_one_id.jsonl"
 

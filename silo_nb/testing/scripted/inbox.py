@@ -181,6 +181,10 @@ class Inbox:
             self._names["session"] = result["sessionId"]
         self._writer.message({"jsonrpc": "2.0", "id": request_id, **answer}, end)
 
+    def count_as_answered(self, request_id: Any) -> None:
+        """Note that the scenario answered a request with a message of its own making."""
+        self._open.pop(_key(request_id), None)
+
     def is_open(self, request_id: Any, method: str) -> bool:
         """Whether a request of that method still waits for its answer."""
         return self._open.get(_key(request_id), {}).get("method") == method

@@ -163,6 +163,8 @@ class Player:
         message = self._value(step, "send")
         if "as" in step:
             self._names[step["as"]] = message.get("id")
+        if isinstance(message, dict) and "method" not in message:
+            self._inbox.count_as_answered(message.get("id"))
         self._emit(message, step)
 
     def _value(self, step: Step, key: str) -> Any:
