@@ -50,15 +50,20 @@ class JournalFile:
     Args:
         directory: the ``.silo_nb`` it belongs in.
         session_id: one of our own session ids.
+
+    Attributes:
+        directory: where it belongs now; it may be moved while the file is open.
+        path: the file's own path.
     """
 
     def __init__(self, directory: Path, session_id: str) -> None:
         self.path = session_path(directory, session_id)
-        self._directory = directory
+        self.directory = directory
         self._home: tuple[int, int] | None = None
         self._fd: int | None = None
         self._size = 0
         self._torn = False
+        self._shrunk = False
         self._named = False
 
     @property
@@ -78,7 +83,7 @@ class JournalFile:
             FileExistsError: there is one.
             OSError: it cannot be made; then nothing of it is left.
         """
-        sessions = open_directory(self._directory, SESSIONS)
+        sessions = open_directory(self.directory, SESSIONS)
         try:
             self._adopt(open_file(self.path.name, _NEW, dir_fd=sessions))
             error = self.append(header)[1]
@@ -101,7 +106,7 @@ class JournalFile:
             OSError: it must not or cannot be written, or has another size.
         """
         self.close()
-        sessions = open_directory(self._directory, SESSIONS)
+        sessions = open_directory(self.directory, SESSIONS)
         try:
             self._adopt(open_file(self.path.name, _APPEND, dir_fd=sessions))
         finally:
@@ -148,7 +153,7 @@ class JournalFile:
         try:
             _sync(self._descriptor)
             if not self._named:
-                sync_directories(self._directory)
+                sync_directories(self.directory)
                 self._named = True
         except OSError:
             self._torn = True
@@ -167,7 +172,7 @@ class JournalFile:
             return self._fate_when_missing(held)
         if not os.path.samestat(held, named) and not self._reads_the_same(held.st_size):
             return Fate.REPLACED
-        return Fate.TRUNCATED if held.st_size < self._size else Fate.HERE
+        return Fate.TRUNCATED if self._shrunk or held.st_size < self._size else Fate.HERE
 
     def replace(self, lines: Iterable[bytes]) -> None:
         """Write a complete new file in the place of one that was deleted or damaged by others.
@@ -177,8 +182,8 @@ class JournalFile:
         Raises:
             OSError: it cannot be written; then the old state is unchanged.
         """
-        create_directories(self._directory)
-        sessions = open_directory(self._directory, SESSIONS)
+        create_directories(self.directory)
+        sessions = open_directory(self.directory, SESSIONS)
         draft = f"{self.path.name}.new"
         try:
             with contextlib.suppress(FileNotFoundError):
@@ -214,8 +219,8 @@ class JournalFile:
     def _adopt(self, fd: int) -> None:
         self._fd = fd
         self._size = os.fstat(fd).st_size
-        self._torn = False
-        home = self._directory.parent.stat()
+        self._torn = self._shrunk = False
+        home = self.directory.parent.stat()
         self._home = (home.st_dev, home.st_ino)
 
     def _repair_tail(self) -> None:
@@ -223,6 +228,7 @@ class JournalFile:
         size = os.fstat(self._descriptor).st_size
         if size == self._size and not self._torn:
             return
+        self._shrunk = self._shrunk or size < self._size
         if size and os.pread(self._descriptor, 1, size - 1) != b"\n":
             _write_all(self._descriptor, b"\n")
             size += 1
@@ -231,7 +237,7 @@ class JournalFile:
 
     def _fate_when_missing(self, held: os.stat_result) -> Fate:
         try:
-            home = self._directory.parent.stat()
+            home = self.directory.parent.stat()
         except (FileNotFoundError, NotADirectoryError):
             home = None
         if held.st_nlink and (home is None or (home.st_dev, home.st_ino) != self._home):
@@ -240,10 +246,11 @@ class JournalFile:
         return Fate.GONE
 
     def _follow(self) -> None:
-        """Take the path the file has now, where the system can say."""
+        """Take the paths as they are now, where the system can say."""
         if sys.platform == "linux":
             with contextlib.suppress(OSError):
                 self.path = Path(f"/proc/self/fd/{self._descriptor}").readlink()
+                self.directory = self.path.parents[1]
 
     def _reads_the_same(self, size: int) -> bool:
         """Whether path and descriptor lead to the same bytes though their inodes differ.
@@ -251,7 +258,7 @@ class JournalFile:
         Some FUSE file systems make up a new inode number for every look-up.
         """
         try:
-            sessions = open_directory(self._directory, SESSIONS)
+            sessions = open_directory(self.directory, SESSIONS)
             try:
                 other = open_file(self.path.name, os.O_RDONLY, dir_fd=sessions)
             finally:

@@ -32,7 +32,7 @@ class Lease:
     beat_every: float | None = BEAT_EVERY
 
     def __init__(self, directory: Path, locks: int, session_id: str) -> None:
-        self._directory = directory
+        self.directory = directory
         self._session_id = session_id
         self._name = f"{session_id}.lease"
         self._me = Owner.current()
@@ -50,7 +50,7 @@ class Lease:
                 (a closed laptop, say).
             OSError: the disk failed.
         """
-        locks = open_directory(self._directory, LOCKS)
+        locks = open_directory(self.directory, LOCKS)
         try:
             owner = _read_owner(self._name, locks)
             if owner is None or owner.token != self._me.token:
@@ -62,7 +62,7 @@ class Lease:
     def is_intact(self) -> bool:
         """Return whether the lease still names us."""
         try:
-            locks = open_directory(self._directory, LOCKS)
+            locks = open_directory(self.directory, LOCKS)
         except OSError:
             return False
         try:
@@ -75,7 +75,7 @@ class Lease:
         """Remove the lease, unless it is somebody else's by now. Idempotent."""
         if self.is_intact():
             with contextlib.suppress(OSError):
-                (self._directory / LOCKS / self._name).unlink()
+                (self.directory / LOCKS / self._name).unlink()
 
     def _create(self, locks: int) -> bool:
         try:

@@ -31,6 +31,9 @@ _OWNER_BYTES = 4096
 class Lock(Protocol):
     """A session's lock while it is held."""
 
+    directory: Path
+    """The ``.silo_nb`` with the lock; to be set when it was moved."""
+
     beat_every: float | None
     """Seconds between two calls of `beat`; None when none is needed."""
 
@@ -73,7 +76,7 @@ class _Flock:
     beat_every: float | None = None
 
     def __init__(self, directory: Path, locks: int, session_id: str) -> None:
-        self._directory = directory
+        self.directory = directory
         self._name = f"{session_id}.lock"
         self._fd: int | None = None
         while self._fd is None:
@@ -105,7 +108,7 @@ class _Flock:
         if self._fd is None:
             return False
         try:
-            locks = open_directory(self._directory, LOCKS)
+            locks = open_directory(self.directory, LOCKS)
         except OSError:
             return False
         try:
@@ -119,7 +122,7 @@ class _Flock:
         fd, self._fd = self._fd, None
         # Unlinked while we hold it, so nobody can be between opening and locking it unnoticed.
         with contextlib.suppress(OSError):
-            locks = open_directory(self._directory, LOCKS)
+            locks = open_directory(self.directory, LOCKS)
             try:
                 if _is_named(fd, self._name, locks):
                     os.unlink(self._name, dir_fd=locks)

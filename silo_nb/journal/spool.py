@@ -158,15 +158,15 @@ class Spool:
             self.expected_size = self._file.size
             self._file.expect(self.expected_size)
         while any(batch := self.outbox.take()):
-            self._write(batch.lines, batch.marks)
+            if batch.lines:
+                self._write(batch.lines, batch.marks)
             if batch.marks:
                 self._settle(batch.marks)
             elif self._durability == "record":
                 self._sync()
-        if self._retry_at is not None:
-            if self._durability != "none":
-                self._sync()
-            self._recover()
+        if self._retry_at is not None and self._durability != "none":
+            self._sync()
+        self._recover()
 
     def _write(self, lines: list[Line], marks: list[Mark]) -> None:
         taken, error = self._file.append(b"".join(line.data for line in lines))
@@ -184,6 +184,7 @@ class Spool:
         except (OSError, JournalError):
             self.outbox.restore((), marks)
             raise
+        self._recover()  # first: who waits for the marks asks for the problem next
         self._resolve(marks)
 
     def _check(self, mark: Mark) -> None:
@@ -191,6 +192,9 @@ class Spool:
         fate = self._file.fate()
         self.path = self._file.path
         if fate is Fate.MOVED:
+            self._directory = self._file.directory
+            if self._lock is not None:
+                self._lock.directory = self._directory
             return
         if fate is not Fate.HERE:
             _log.warning("the journal %s was %s by others", self.path, fate.value)
@@ -281,6 +285,8 @@ class Spool:
         self._resolve(self.outbox.take_marks())
 
     def _recover(self) -> None:
+        if self._retry_at is None:
+            return
         self._retry_at = None
         self._pause = _FIRST_PAUSE
         self.outbox.limit = PATIENT_BYTES
