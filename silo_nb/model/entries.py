@@ -2,7 +2,7 @@
 
 A transcript is a value, yet changes thousands of times a turn. Copying a tuple of 10,000 entries
 for each change costs seven times what the change costs (measured). :class:`Entries` is the
-persistent vector known from Clojure: a tree of 32-wide tuples plus a short tail.
+persistent vector known from Clojure: a tree of 32-wide tuples, a short tail, and the last entry.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ class Entries(Sequence[T_co]):
     (Entries('a', 'b', 'c'), Entries('z', 'b'), Entries('a', 'b'))
     """
 
-    __slots__ = ("_root", "_shift", "_size", "_tail")
+    __slots__ = ("_root", "_shift", "_size", "_tail", "last")
+
+    last: T_co | None
+    """The last entry, None when there is none. It stands apart: streamed text grows there."""
 
     _size: int
     _shift: int
@@ -36,31 +39,37 @@ class Entries(Sequence[T_co]):
 
     def __new__(cls, items: Iterable[T_co] = ()) -> Self:
         """Return the entries `items`, in order."""
-        entries = cls._make(0, _BITS, (), ())
+        entries = cls._make(0, _BITS, (), (), None)
         for item in items:
             entries = entries.append(item)
         return entries
 
     @classmethod
-    def _make(cls, size: int, shift: int, root: tuple[Any, ...], tail: tuple[Any, ...]) -> Self:
+    def _make(
+        cls, size: int, shift: int, root: tuple[Any, ...], tail: tuple[Any, ...], last: Any
+    ) -> Self:
         entries = object.__new__(cls)
         entries._size = size
         entries._shift = shift
         entries._root = root
         entries._tail = tail
+        entries.last = last
         return entries
 
     def append(self, item: Any) -> Self:
         """Return these entries followed by `item`."""
-        if len(self._tail) < _WIDTH:
-            return self._make(self._size + 1, self._shift, self._root, (*self._tail, item))
-        root, shift = self._root, self._shift
-        if (self._size >> _BITS) > (1 << shift):
-            root = (root, _path(shift, self._tail))
+        size, shift, root = self._size, self._shift, self._root
+        if not size:
+            return self._make(1, shift, root, (), item)
+        tail = (*self._tail, self.last)
+        if len(tail) < _WIDTH:
+            return self._make(size + 1, shift, root, tail, item)
+        if (size >> _BITS) > (1 << shift):
+            root = (root, _path(shift, tail))
             shift += _BITS
         else:
-            root = _push(root, self._size - 1, shift, self._tail)
-        return self._make(self._size + 1, shift, root, (item,))
+            root = _push(root, size - 1, shift, tail)
+        return self._make(size + 1, shift, root, (), item)
 
     def replace(self, index: int, item: Any) -> Self:
         """Return these entries with `item` at `index`, a position from 0.
@@ -70,26 +79,23 @@ class Entries(Sequence[T_co]):
         """
         if not 0 <= index < self._size:
             raise IndexError(index)
-        start = self._tail_start
-        if index >= start:
-            at = index - start
-            tail = (*self._tail[:at], item, *self._tail[at + 1 :])
-            return self._make(self._size, self._shift, self._root, tail)
-        root = _assoc(self._root, index, self._shift, item)
-        return self._make(self._size, self._shift, root, self._tail)
-
-    @property
-    def last(self) -> T_co | None:
-        """The last entry, None when there is none."""
-        return self._tail[-1] if self._tail else None
+        if index == self._size - 1:
+            return self.replace_last(item)
+        root, tail = self._root, self._tail
+        at = index - self._tail_start
+        if at >= 0:
+            tail = (*tail[:at], item, *tail[at + 1 :])
+        else:
+            root = _assoc(root, index, self._shift, item)
+        return self._make(self._size, self._shift, root, tail, self.last)
 
     def replace_last(self, item: Any) -> Self:
         """Return these entries, of which there is at least one, with `item` as the last."""
-        return self._make(self._size, self._shift, self._root, (*self._tail[:-1], item))
+        return self._make(self._size, self._shift, self._root, self._tail, item)
 
     @property
     def _tail_start(self) -> int:
-        return self._size - len(self._tail)
+        return self._size - 1 - len(self._tail)
 
     @overload
     def __getitem__(self, index: int) -> T_co: ...
@@ -102,9 +108,11 @@ class Entries(Sequence[T_co]):
             index += self._size
         if not 0 <= index < self._size:
             raise IndexError(index)
-        start = self._tail_start
-        if index >= start:
-            return self._tail[index - start]
+        if index == self._size - 1:
+            return self.last  # type: ignore[return-value] # there is one
+        at = index - self._tail_start
+        if at >= 0:
+            return self._tail[at]
         node = self._root
         for shift in range(self._shift, 0, -_BITS):
             node = node[(index >> shift) & _MASK]
@@ -117,6 +125,8 @@ class Entries(Sequence[T_co]):
     def __iter__(self) -> Iterator[T_co]:
         yield from _leaves(self._root, self._shift)
         yield from self._tail
+        if self._size:
+            yield self.last  # type: ignore[misc] # there is one
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Entries):
