@@ -65,6 +65,8 @@ def acquire(directory: Path, session_id: str) -> Lock:
         except OSError as error:
             if error.errno not in _NO_FLOCK_HERE:
                 raise
+        with contextlib.suppress(OSError):
+            os.unlink(f"{session_id}.lock", dir_fd=locks)  # of no use to anybody here
         return Lease(directory, locks, session_id)
     finally:
         close_private(locks)
