@@ -67,22 +67,26 @@ class Normalizer:
         return Update(kind, raw=MappingProxyType(raw), **known)
 
     def _chunk(self, kind: str, raw: dict[str, Any]) -> Update:
-        content = raw.get("content")
+        content: Any = raw.get("content")
         message_id = raw.get("messageId")
-        if not isinstance(message_id, str):
-            message_id = self._made_up_id(kind)
-        else:
+        keys = _KIND_AND_CONTENT
+        if isinstance(message_id, str):
             self._kind = None
+            keys += 1
+        else:
+            message_id = self._made_up_id(kind)
         try:
             # The one path that runs thousands of times a second.
-            text = content["text"] if content["type"] == "text" else None  # type: ignore[index]
+            text = content["text"] if content["type"] == "text" else None
         except (TypeError, KeyError):
             text = None
         if isinstance(text, str):
-            return Update(kind, text, TextBlock(text), message_id, raw=MappingProxyType(raw))
+            plain = len(raw) == keys and len(content) == _TYPE_AND_TEXT
+            block = TextBlock(text)
+            return Update(kind, text, block, message_id, raw=MappingProxyType(raw), plain=plain)
         self._kind = None
-        block = parse_block(content)
-        return Update(kind, content=block, message_id=message_id, raw=MappingProxyType(raw))
+        other = parse_block(content)
+        return Update(kind, content=other, message_id=message_id, raw=MappingProxyType(raw))
 
     def _made_up_id(self, kind: str) -> str | None:
         if self._kind != kind:
@@ -222,6 +226,9 @@ _KINDS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     "compaction_update": _compaction,
     "compaction_summary_chunk": _compaction,
 }
+
+# How many keys a chunk of text and its block have, the message's id aside.
+_KIND_AND_CONTENT = _TYPE_AND_TEXT = 2
 
 _ENDS_RUN = frozenset(
     {"tool_call", "tool_call_update", "notice", "compaction_update", "compaction_summary_chunk"}

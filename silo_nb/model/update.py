@@ -237,6 +237,8 @@ class Update(Struct, frozen=True, gc=False, repr_omit_defaults=True):
         permission: an asked or answered permission.
         turn: facts of a turn's start or end.
         raw: the wire's own object, read-only; the escape hatch for what is not modelled.
+        plain: `raw` says nothing that `kind`, `text` and `message_id` do not. Plain updates of one
+            message may be joined, or cut elsewhere, and nothing is lost.
     """
 
     kind: str
@@ -256,3 +258,4 @@ class Update(Struct, frozen=True, gc=False, repr_omit_defaults=True):
     permission: Permission | None = None
     turn: Turn | None = None
     raw: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+    plain: bool = False

@@ -24,28 +24,22 @@ __all__ = ["read_updates", "user_updates", "write_prompt", "write_update"]
 
 def write_update(journal: Journal, update: Update) -> None:
     """Put `update` on record; what stands for the user's own prompt is there already."""
-    if update.turn is not None:
+    if update.plain and update.text is not None and update.message_id is not None:
+        synthesized = "messageId" not in update.raw
+        journal.append_chunk(update.kind, update.message_id, update.text, synthesized=synthesized)
+    elif update.turn is not None:
         journal.append(update.kind, _turn_fields(update.turn, update.timestamp))
     elif update.permission is not None:
         journal.append("permission", _permission_fields(update.permission, update.raw))
     elif update.timestamp is None:
-        _write_wire_update(journal, update)
+        journal.append("update", _wire_fields(update))
 
 
-def _write_wire_update(journal: Journal, update: Update) -> None:
-    raw, text, message_id = update.raw, update.text, update.message_id
-    synthesized = message_id is not None and raw.get("messageId") != message_id
-    if text is not None and message_id is not None and _is_nothing_but_text(raw):
-        journal.append_chunk(update.kind, message_id, text, synthesized=synthesized)
-    else:
-        journal.append("update", {"u": dict(raw), **({"m": message_id} if synthesized else {})})
-
-
-def _is_nothing_but_text(chunk: Mapping[str, Any]) -> bool:
-    """Whether joining `chunk` with its neighbours loses nothing, such as a ``_meta``."""
-    kind_and_content = type_and_text = 2
-    extra = "messageId" in chunk
-    return len(chunk) == kind_and_content + extra and len(chunk["content"]) == type_and_text
+def _wire_fields(update: Update) -> dict[str, Any]:
+    raw, message_id = dict(update.raw), update.message_id
+    if message_id is None or raw.get("messageId") == message_id:
+        return {"u": raw}
+    return {"u": raw, "m": message_id}
 
 
 def write_prompt(journal: Journal, blocks: Sequence[Mapping[str, Any]], turn: int, at: str) -> None:
