@@ -264,10 +264,11 @@ class Guard:
     def _tree(self) -> set[int]:
         """Find what is left of the agent and all it started, in whatever session."""
         table = process_table()
+        if self._adopts_orphans:
+            return tree_of(os.getpid(), 0, table)
         tree = tree_of(os.getpid(), self._agent, table)
-        if not self._adopts_orphans:
-            tree |= self._remembered.intersection(pid for pid, _, _ in table)
-            self._remembered = tree
+        tree |= self._remembered.intersection(pid for pid, _, _ in table)
+        self._remembered = tree
         return tree
 
     def _remember_tree(self) -> None:

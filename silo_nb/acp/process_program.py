@@ -52,11 +52,11 @@ def check_directory(cwd: Path) -> None:
     """
     mode = _mode(cwd)
     if mode is None:
-        reason = "there is no such directory"
+        reason = "there is no such directory; create it, or choose another cwd"
     elif not stat.S_ISDIR(mode):
-        reason = "that is not a directory"
+        reason = "that is not a directory; choose another cwd"
     elif not os.access(cwd, os.X_OK):
-        reason = "this user cannot enter it"
+        reason = "this user cannot enter it; choose another cwd"
     else:
         return
     raise _bad_directory(cwd, reason)
@@ -206,6 +206,4 @@ def _unusable(launch: Launch, sentence: str) -> AgentNotFound:
 
 
 def _bad_directory(cwd: Path, reason: str) -> WorkspaceError:
-    return WorkspaceError(
-        f"no agent can start in {str(cwd)!r}: {reason}. Create it, or choose another cwd."
-    )
+    return WorkspaceError(f"no agent can start in {str(cwd)!r}: {reason}")
