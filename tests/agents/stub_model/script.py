@@ -107,8 +107,9 @@ def _shell(_: Mapping[str, str]) -> Steps:
 
 
 def _slow_shell(arguments: Mapping[str, str]) -> Steps:
-    # The shell that runs it has the tag on its command line, so that a test can find it.
-    command = f"sleep 300; echo {arguments['tag']}"
+    # The shell that runs it has the tag on its command line, so that a test can find it. claude and
+    # qwen refuse a command that begins with a sleep.
+    command = f"echo {arguments['tag']}; sleep 300; echo over"
     return ((Shell(command),), (Text("Slow command finished."),))
 
 
