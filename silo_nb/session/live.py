@@ -208,13 +208,12 @@ class LiveSession:
             await self._synced()
             if not turn.ended.done():
                 self._send_prompt(turn, blocks)
-            stop_reason = await turn.ended
+            result = await turn.ended
         finally:
             if timer is not None:
                 timer.cancel()
         await self._synced()
-        tokens = turn.updates[-1].turn
-        return turn.result(stop_reason, self.transcript, tokens.usage if tokens else None)
+        return result
 
     def _require_ready(self) -> None:
         if self.closed:
@@ -303,7 +302,7 @@ class LiveSession:
         if turn.ended.done():
             return
         if error is None:
-            turn.ended.set_result(stop_reason)
+            turn.ended.set_result(turn.result(stop_reason, self.transcript, usage))
         else:
             turn.ended.set_exception(error)
 

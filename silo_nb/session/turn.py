@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from silo_nb.model import Message, PlanEntry, ToolCall, Transcript, Update, Usage
+from silo_nb.model.update_log import UpdateLog
 
 __all__ = ["PromptResult", "RunningTurn"]
 
@@ -33,7 +34,7 @@ class PromptResult:
 
     stop_reason: str
     text: str
-    updates: tuple[Update, ...] = field(repr=False)
+    updates: Sequence[Update] = field(repr=False)
     tool_calls: tuple[ToolCall, ...] = field(repr=False)
     plan: tuple[PlanEntry, ...] = field(repr=False)
     usage: Usage | None
@@ -51,12 +52,12 @@ class RunningTurn:
     def __init__(self, number: int, first_entry: int) -> None:
         self.number = number
         self.first_entry = first_entry
-        self.updates: list[Update] = []
+        self.updates = UpdateLog()
         self.cancel_requested = False
         self.sent = False
         """Whether the agent has the prompt; a turn cancelled before that never reaches it."""
-        self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        """Gets the stop reason; fails when the turn could not be completed."""
+        self.ended: asyncio.Future[PromptResult] = asyncio.get_running_loop().create_future()
+        """Gets how the turn went; fails when it could not be completed."""
         self.grace: asyncio.TimerHandle | None = None
         self._started = time.monotonic()
 
@@ -69,7 +70,7 @@ class RunningTurn:
         return PromptResult(
             stop_reason=stop_reason,
             text="\n\n".join(said),
-            updates=tuple(self.updates),
+            updates=self.updates,
             tool_calls=tuple(e for e in entries if isinstance(e, ToolCall)),
             plan=transcript.plan,
             usage=transcript.usage,
