@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -28,3 +30,11 @@ async def connect(notebook_dir: Path) -> AsyncIterator[Connect]:
     yield connect
     manager.dispose_all()
     agent_thread().stop()
+
+
+async def eventually(condition: Callable[[], bool], *, within: float = 10.0) -> None:
+    """Wait until `condition` holds, where nothing announces it; fail after `within` seconds."""
+    deadline = time.monotonic() + within
+    while not condition():
+        assert time.monotonic() < deadline, "it never came about"
+        await asyncio.sleep(0)
