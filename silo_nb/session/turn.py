@@ -56,8 +56,8 @@ class RunningTurn:
         self.cancel_requested = False
         self.sent = False
         """Whether the agent has the prompt; a turn cancelled before that never reaches it."""
-        self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        """Gets the stop reason; fails when the turn could not be completed."""
+        self.ended: asyncio.Future[PromptResult] = asyncio.get_running_loop().create_future()
+        """Gets how the turn went; fails when it could not be completed."""
         self.grace: asyncio.TimerHandle | None = None
         self._started = time.monotonic()
 
