@@ -25,7 +25,14 @@ from silo_nb.model.transcript import (
     Transcript,
     TurnEnd,
 )
-from silo_nb.model.update import MESSAGE_ROLES, Permission, Role, ToolCallPatch, Update
+from silo_nb.model.update import (
+    MESSAGE_ROLES,
+    Compaction,
+    Permission,
+    Role,
+    ToolCallPatch,
+    Update,
+)
 
 __all__ = ["apply_update"]
 
@@ -79,20 +86,14 @@ def _permission(transcript: Transcript, update: Update) -> Transcript:
     if permission is None:
         return transcript
     patch = update.tool_call or ToolCallPatch(tool_call_id=permission.tool_call_id)
-    transcript = _patch_row(transcript, patch)
-    at = transcript.position(permission.tool_call_id)
-    if at is None:
-        return transcript
-    row = transcript.entries[at]
-    if not isinstance(row, ToolCall):
-        return transcript
-    row = replace(row, permissions=_with_permission(row.permissions, permission))
-    return _with_entries(transcript, transcript.entries.replace(at, row))
+    return _patch_row(transcript, patch, permission)
 
 
 def _with_permission(
-    known: tuple[Permission, ...], permission: Permission
+    known: tuple[Permission, ...], permission: Permission | None
 ) -> tuple[Permission, ...]:
+    if permission is None:
+        return known
     if any(p.id == permission.id for p in known):
         return tuple(permission if p.id == permission.id else p for p in known)
     return (*known, permission)
@@ -126,18 +127,23 @@ def _compaction(transcript: Transcript, update: Update) -> Transcript:
     said = update.compaction
     if said is None:
         return transcript
-    at = transcript.position(said.compaction_id)
-    known = transcript.entries[at] if at is not None else None
-    row = known if isinstance(known, CompactionRow) else CompactionRow(said.compaction_id)
-    row = CompactionRow(
+    found = transcript.find(said.compaction_id)
+    if found is None:
+        row = _summarized(CompactionRow(said.compaction_id), said)
+        return _append_row(transcript, said.compaction_id, row)
+    at, known = found
+    if not isinstance(known, CompactionRow):
+        return transcript
+    return _with_entries(transcript, transcript.entries.replace(at, _summarized(known, said)))
+
+
+def _summarized(row: CompactionRow, said: Compaction) -> CompactionRow:
+    return CompactionRow(
         row.compaction_id,
         said.status or row.status,
         row.summary.append(said.summary or ""),
         said.error or row.error,
     )
-    if at is None:
-        return _append_row(transcript, said.compaction_id, row)
-    return _with_entries(transcript, transcript.entries.replace(at, row))
 
 
 def _turn_start(transcript: Transcript, update: Update) -> Transcript:
@@ -175,16 +181,19 @@ def _settled(row: ToolCall, *, cancelled: bool) -> ToolCall:
     return replace(row, status=status, settled=True)
 
 
-def _patch_row(transcript: Transcript, patch: ToolCallPatch) -> Transcript:
-    at = transcript.position(patch.tool_call_id)
-    if at is None:
-        row = _patched(ToolCall(tool_call_id=patch.tool_call_id), patch, reopen=True)
+def _patch_row(
+    transcript: Transcript, patch: ToolCallPatch, permission: Permission | None = None
+) -> Transcript:
+    found = transcript.find(patch.tool_call_id)
+    if found is None:
+        row = ToolCall(tool_call_id=patch.tool_call_id)
+        row = _patched(row, patch, permission, reopen=True)
         return _append_row(transcript, patch.tool_call_id, row)
-    known = transcript.entries[at]
+    at, known = found
     if not isinstance(known, ToolCall):
         return transcript
     reopen = patch.opens and transcript.turn_running
-    row = _patched(known, patch, reopen=reopen)
+    row = _patched(known, patch, permission, reopen=reopen)
     entries = transcript.entries.replace(at, row)
     opened = transcript.opened
     if row.is_open and not known.is_open:
@@ -192,7 +201,9 @@ def _patch_row(transcript: Transcript, patch: ToolCallPatch) -> Transcript:
     return Transcript(entries, transcript.head, transcript.rows, opened)
 
 
-def _patched(row: ToolCall, patch: ToolCallPatch, *, reopen: bool) -> ToolCall:
+def _patched(
+    row: ToolCall, patch: ToolCallPatch, permission: Permission | None, *, reopen: bool
+) -> ToolCall:
     status, settled = _next_status(row, patch, reopen=reopen)
     return ToolCall(
         tool_call_id=row.tool_call_id,
@@ -207,7 +218,7 @@ def _patched(row: ToolCall, patch: ToolCallPatch, *, reopen: bool) -> ToolCall:
         parent_id=row.parent_id if patch.parent_id is None else patch.parent_id,
         output=row.output if patch.output is None else row.output.append(patch.output),
         exit=row.exit if patch.exit is None else patch.exit,
-        permissions=row.permissions,
+        permissions=_with_permission(row.permissions, permission),
         settled=settled,
     )
 

@@ -179,18 +179,20 @@ class Transcript(Struct, frozen=True, eq=False):
 
     def tool_call(self, tool_call_id: str) -> ToolCall | None:
         """Return the row `tool_call_id`, or None."""
-        at = self.position(tool_call_id)
-        found = None if at is None else self.entries[at]
-        return found if isinstance(found, ToolCall) else None
+        match self.find(tool_call_id):
+            case (_, ToolCall() as row):
+                return row
+        return None
 
-    def position(self, key: str) -> int | None:
-        """Return where the tool call or compaction `key` stands in `entries`, or None."""
+    def find(self, key: str) -> tuple[int, ToolCall | CompactionRow] | None:
+        """Return the tool call or compaction `key` and where it stands in `entries`, or None."""
         at = self.rows.get(key)
         if at is None or at >= len(self.entries):
             return None
-        match self.entries[at]:
+        row = self.entries[at]
+        match row:
             case ToolCall(tool_call_id=found) | CompactionRow(compaction_id=found) if found == key:
-                return at
+                return at, row
         return None
 
     def __eq__(self, other: object) -> bool:
