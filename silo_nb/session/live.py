@@ -20,7 +20,7 @@ from silo_nb.acp.normalize import Normalizer
 from silo_nb.acp.process import AgentProcess, ExitReport
 from silo_nb.acp.quirks import EchoFilter
 from silo_nb.acp.rpc import METHOD_NOT_FOUND, IncomingRequest, RpcError
-from silo_nb.errors import AgentExited, SessionBusy, SessionClosed
+from silo_nb.errors import AgentExited, AgentRefused, SessionBusy, SessionClosed
 from silo_nb.journal import Journal
 from silo_nb.model import (
     EMPTY_TRANSCRIPT,
@@ -220,6 +220,13 @@ class LiveSession:
             raise SessionClosed(f"session {self.id!r} was disposed; connect() a new one")
         if self.exit is not None:
             raise self._exit_error("between turns")
+        if self.process is not None and not self.process.accepts_input:
+            raise AgentRefused(
+                "it has closed its stdin and cannot be prompted any more; dispose() the session",
+                profile=self.profile.id,
+                phase="prompt",
+                stderr=self.process.stderr_tail(),
+            )
         if self._turn is not None:
             raise SessionBusy(
                 f"session {self.id!r} is in the middle of a turn; wait for it, or cancel() it"

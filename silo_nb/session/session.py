@@ -195,7 +195,8 @@ class Session:
 
     def cancel(self) -> None:
         """Ask the agent to stop the running turn; its prompt then returns. Without one, nothing."""
-        agent_thread().call(self._live.cancel)
+        if not self._live.closed:
+            agent_thread().call(self._live.cancel)
 
     async def dispose(self) -> None:
         """End the session: settle what waits, stop the agent and all it started. Idempotent."""
@@ -237,7 +238,8 @@ class Session:
         given to the first listener.
         """
         subscription = self._live.on_update.add(listener)
-        agent_thread().call(self._tell_early)
+        if not self._live.closed:
+            agent_thread().call(self._tell_early)
         return subscription
 
     def _tell_early(self) -> None:

@@ -644,3 +644,32 @@ async def test_no_secret_of_the_environment_is_written_or_shown(
     for path in (notebook_dir / ".silo_nb").rglob("*"):
         if path.is_file():
             assert secret.encode() not in path.read_bytes()
+
+
+async def test_a_disposed_session_takes_calls_that_need_no_agent(
+    fake_agent: FakeAgentFactory, connect: Connect
+) -> None:
+    session = await connect(fake_agent([]))
+    await session.dispose()
+
+    session.cancel()
+    session.on_update(print).dispose()
+    session.on_permission(print).dispose()
+
+    assert session.status == "closed"
+
+
+async def test_an_agent_that_closes_its_stdin_is_not_prompted_in_vain(
+    fake_agent: FakeAgentFactory, connect: Connect
+) -> None:
+    """FAULTS P10."""
+    agent = fake_agent([PROMPT, END, {"close": "stdin"}, {"mark": "deaf"}, {"sleep": 99}])
+    session = await connect(agent)
+    await session.prompt("go")
+    await agent.reached("deaf")
+    process = session._live.process
+    assert process is not None
+    await eventually(lambda: not process.accepts_input)
+
+    with pytest.raises(silo_nb.AgentRefused, match="closed its stdin"):
+        await session.prompt("again")
