@@ -19,7 +19,6 @@ class Expected:
         counts_tokens: context usage is reported, and token counts with the response.
         thought: how the stub's thought reads.
         plans: has a tool for plans, and sends them as such.
-        asks_before_shell: asks before it runs a command.
         allowed: what the model is told after an allowed write.
         rejected: what the model is told after a rejected write; None: it is not asked again.
         rejected_ends: stop reason of a turn whose write was rejected.
@@ -36,7 +35,6 @@ class Expected:
     counts_tokens: bool = False
     thought: str = THOUGHT
     plans: bool = False
-    asks_before_shell: bool = True
     allowed: str = "uccessfully created and wrote to new file"
     rejected: str | None = None
     rejected_ends: str = "end_turn"
@@ -66,8 +64,6 @@ EXPECTED = {
         # It opens a thought with an empty paragraph.
         thought=f"\n\n{THOUGHT}",
         plans=True,
-        # Its sandbox lets a command read, not write, so there is nothing to ask.
-        asks_before_shell=False,
         allowed="Success. Updated the following files",
         rejected_ends="cancelled",
         # It leaves such a row in progress for ever.

@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.agents, pytest.mark.timeout(180)]
 
 @each_agent("no-auth", "signed_out_agent")
 async def test_a_missing_login_is_said_as_such(signed_out_agent: Agent) -> None:
+    """R4, R5: -32000 means it, on whichever call it comes."""
     agent, expected = signed_out_agent, EXPECTED[signed_out_agent.name]
     if expected.login_at == "connect":
         with pytest.raises(AuthRequired) as caught:

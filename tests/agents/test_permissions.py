@@ -29,6 +29,7 @@ pytestmark = [pytest.mark.agents, pytest.mark.timeout(180)]
 
 @each_agent("write-allow")
 async def test_an_allowed_write_is_on_disk_and_the_model_is_told_so(agent: Agent) -> None:
+    """R38: the diff is there before the answer; R33."""
     file = agent.cwd / script.FILE_NAME
     async with await silo_nb.connect(agent.name, cwd=agent.cwd) as session:
         asks = answer_all(session, "allow_once")
@@ -51,6 +52,7 @@ async def test_an_allowed_write_is_on_disk_and_the_model_is_told_so(agent: Agent
 
 @each_agent("write-reject")
 async def test_a_rejected_write_is_not_on_disk_and_the_session_goes_on(agent: Agent) -> None:
+    """R38; gemini closes such a row no more, so we do (R32)."""
     expected = EXPECTED[agent.name]
     async with await silo_nb.connect(agent.name, cwd=agent.cwd) as session:
         asks = answer_all(session, "reject_once")
@@ -73,6 +75,7 @@ async def test_a_rejected_write_is_not_on_disk_and_the_session_goes_on(agent: Ag
 
 @each_agent("cancel-with-open-permission")
 async def test_cancelling_settles_an_open_permission_for_good(agent: Agent) -> None:
+    """R19, R38, cases 8 and 9."""
     async with await silo_nb.connect(agent.name, cwd=agent.cwd) as session:
         async with turn(session, prompt_for("write", cwd=agent.cwd)) as running:
             ask = await first_ask(session)
@@ -93,6 +96,7 @@ async def test_cancelling_settles_an_open_permission_for_good(agent: Agent) -> N
 
 @each_agent("no-listener")
 async def test_with_nobody_to_ask_nothing_is_written_and_the_turn_ends(agent: Agent) -> None:
+    """R39."""
     async with await silo_nb.connect(agent.name, cwd=agent.cwd) as session:
         result = await session.prompt(prompt_for("write", cwd=agent.cwd))
 

@@ -7,6 +7,7 @@ wrapper around at least one more process; killing what was started would leave t
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 import uuid
 from typing import TYPE_CHECKING
@@ -32,6 +33,7 @@ SECONDS_TO_DIE = 5
 
 @each_agent("dispose-idle")
 async def test_disposing_an_idle_session_leaves_nothing(agent: Agent) -> None:
+    """R15, case 12."""
     session = await silo_nb.connect(agent.name, cwd=agent.cwd)
     await session.prompt(prompt_for("text"))
     assert processes_of(agent.home) != []
@@ -44,6 +46,7 @@ async def test_disposing_an_idle_session_leaves_nothing(agent: Agent) -> None:
 
 @each_agent("dispose-mid-shell")
 async def test_disposing_in_the_middle_of_a_command_leaves_nothing(agent: Agent) -> None:
+    """R15, R17, case 12; gemini ends at no EOF while a turn runs."""
     tag = uuid.uuid4().hex
     session = await silo_nb.connect(agent.name, cwd=agent.cwd)
     answer_all(session, "allow_once")
@@ -59,6 +62,7 @@ async def test_disposing_in_the_middle_of_a_command_leaves_nothing(agent: Agent)
 
 @each_agent("kill-mid-shell")
 async def test_a_killed_agent_takes_its_shell_along_and_the_turn_says_so(agent: Agent) -> None:
+    """R15, R18, case 13, FAULTS P7, P8 and P17."""
     tag = uuid.uuid4().hex
     async with await silo_nb.connect(agent.name, cwd=agent.cwd) as session:
         answer_all(session, "allow_once")
@@ -69,13 +73,16 @@ async def test_a_killed_agent_takes_its_shell_along_and_the_turn_says_so(agent: 
             with pytest.raises(AgentExited) as caught:
                 await asyncio.wait_for(running, SECONDS_TO_ACT)
 
-        assert caught.value.signal == 9
+        assert caught.value.signal == signal.SIGKILL
         assert session.status == "exited"
+        with pytest.raises(AgentExited):
+            await session.prompt(prompt_for("text"))
         assert wait_until_gone(agent.home, within=SECONDS_TO_DIE) == []
 
 
 @each_agent("kernel-kill-mid-shell")
 async def test_a_killed_kernel_takes_agent_and_shell_along(agent: Agent) -> None:
+    """R15, FAULTS K1, T-2."""
     tag = uuid.uuid4().hex
     prompt = prompt_for("slow-shell", tag=tag)
     program = [sys.executable, long_turn.__file__, agent.name, str(agent.cwd), prompt]

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import functools
 import io
+import itertools
 import json
 import tarfile
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from silo_nb import EMPTY_TRANSCRIPT, AgentError, apply_update
+from silo_nb import EMPTY_TRANSCRIPT, AgentError, Message, apply_update
 from silo_nb.acp.connection import Connection
 from silo_nb.acp.process import ExitReport
 from silo_nb.journal import Journal, read_records
@@ -67,7 +68,8 @@ class Spoken:
         self.texts: dict[Role, str] = {"user": "", "agent": "", "thought": ""}
         self.row_ids: dict[str, None] = {}
         self.updates: list[Json] = []
-        self.delivered: list[Json] = []
+        self.last: dict[str, Json] = {}
+        self.delivered: list[Update] = []
         live.on_update.add(self._deliver)
 
     def hear(self, message: Json) -> None:
@@ -78,6 +80,7 @@ class Spoken:
             return
         update = params["update"]
         self.updates.append(update)
+        self.last[update["sessionUpdate"]] = update
         if "toolCallId" in update:
             self.row_ids[update["toolCallId"]] = None
         role = ROLES.get(update["sessionUpdate"])
@@ -87,7 +90,7 @@ class Spoken:
     def _deliver(self, update: Update) -> None:
         # What we record ourselves has a time; permissions and notices of ours have none.
         if update.timestamp is None and update.kind not in {"permission", "notice"}:
-            self.delivered.append(dict(update.raw))
+            self.delivered.append(update)
 
 
 class Replay:
@@ -97,6 +100,8 @@ class Replay:
         self.sessions: list[Spoken] = []
         self.still_open: list[str] = []
         self.oddities: list[str] = []
+        self.asked: list[Any] = []
+        self.answered: list[Any] = []
         self._directory = directory
         self._begin_process()
 
@@ -155,6 +160,7 @@ class Replay:
 
     def on_request(self, request: IncomingRequest) -> None:
         """Hand a request to the session it is about."""
+        self.asked.append(request.id)
         live = self._by_id[request.params["sessionId"]].live
         known = set(live.desk.open)
         live.on_request(request)
@@ -171,7 +177,7 @@ class Replay:
                 self._answer(message)
             case "session/cancel":
                 assert session is not None
-                session.live.cancel()
+                session.live.turns.cancel()
             case "session/prompt" if session is not None:
                 await self._prompt(session, message)
             case "session/new":
@@ -206,7 +212,7 @@ class Replay:
     async def _turn(self, live: LiveSession, prompt: list[Json]) -> None:
         # How a turn ends badly is not what this is about.
         with contextlib.suppress(AgentError):
-            await live.prompt(prompt)
+            await live.turns.prompt(prompt)
         rows = live.transcript.tool_calls
         self.still_open += [row.tool_call_id for row in rows if row.is_open]
 
@@ -229,6 +235,8 @@ class Replay:
     def _on_sent(self, data: bytes) -> None:
         self._last_sent = json.loads(data)
         self._sent.set()
+        if "method" not in self._last_sent:
+            self.answered.append(self._last_sent["id"])
 
 
 def replay(name: str, directory: Path) -> Replay:
@@ -255,12 +263,45 @@ def test_a_recording_replays(name: str, tmp_path: Path) -> None:
 
     assert [o for o in replayed.oddities if not _is_expected(o)] == []
     assert replayed.still_open == []
+    assert sorted(replayed.answered) == sorted(replayed.asked)
     for session in replayed.sessions:
         transcript = session.live.transcript
-        assert session.delivered == session.updates
+        assert [update.raw for update in session.delivered] == session.updates
         assert _texts(transcript) == session.texts
         assert [row.tool_call_id for row in transcript.tool_calls] == list(session.row_ids)
+        _require_last_word_counts(session)
+        _require_runs_are_messages(session)
         assert _folded(session.live) == transcript
+
+
+def _require_last_word_counts(session: Spoken) -> None:
+    """Check what the agent replaces whole: its plan, its commands, its usage."""
+    transcript, last = session.live.transcript, session.last
+    entries = last.get("plan", {}).get("entries", [])
+    assert [(e.content, e.status) for e in transcript.plan] == [
+        (entry["content"], entry["status"]) for entry in entries
+    ]
+    commands = last.get("available_commands_update", {}).get("availableCommands", [])
+    assert [command.name for command in session.live.commands] == [c["name"] for c in commands]
+    used = last.get("usage_update", {}).get("used")
+    assert (transcript.usage.used if transcript.usage else None) == used
+
+
+def _require_runs_are_messages(session: Spoken) -> None:
+    """Check that the agent's message ids are kept, and that a made-up one stands for one run."""
+    for update in session.delivered:
+        if "messageId" in update.raw:
+            assert update.message_id == update.raw["messageId"]
+    entries = session.live.transcript.entries
+    runs = [entry for entry in entries if isinstance(entry, Message) and _is_made_up(entry)]
+    assert len({run.message_id for run in runs}) == len(runs)
+    for before, after in itertools.pairwise(entries):
+        if before in runs and after in runs:
+            assert before.role != after.role
+
+
+def _is_made_up(message: Message) -> bool:
+    return (message.message_id or "").startswith("syn-")
 
 
 def _is_expected(oddity: str) -> bool:

@@ -68,6 +68,10 @@ def _shell(wish: Shell, tools: Mapping[str, Schema | None]) -> Call | None:
         arguments["description"] = "Run a test command"
     if "is_background" in properties:
         arguments["is_background"] = False
+    if "sandbox_permissions" in properties:
+        # codex then asks, and needs no sandbox: not every machine lets it make one.
+        arguments["sandbox_permissions"] = "require_escalated"
+        arguments["justification"] = "May I run a test command?"
     return Call(name, arguments)
 
 
