@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from silo_nb.acp.diagnostics import Diagnostics
 from silo_nb.acp.framing import Decoder, LineSplitter, encode
@@ -29,6 +29,7 @@ _log = logging.getLogger("silo_nb.acp")
 
 Result = dict[str, Any]
 OnResult = Callable[[Result], None]
+OnError = Callable[[Exception], None]
 
 
 class ConnectionLostError(Exception):
@@ -64,14 +65,19 @@ class Connection:
         self._lines = LineSplitter(self.diagnostics)
         self._decoder = Decoder(self.diagnostics)
         self._last_id = 0
-        self._pending: dict[Any, tuple[asyncio.Future[Result], OnResult | None]] = {}
+        self._pending: dict[Any, _Pending] = {}
         self._incoming: dict[Any, IncomingRequest] = {}
         self._lost = False
 
     # ------------------------------------------------------------------------------- sending
 
     def request(
-        self, method: str, params: Mapping[str, Any], *, on_result: OnResult | None = None
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        *,
+        on_result: OnResult | None = None,
+        on_error: OnError | None = None,
     ) -> asyncio.Future[Result]:
         """Send a request; the future gets its result.
 
@@ -79,6 +85,7 @@ class Connection:
             method: the method's name on the wire.
             params: its params.
             on_result: called with the result before the next message is dispatched.
+            on_error: called with the error, likewise.
 
         Returns:
             A future of the result. Cancelling it sends ``$/cancel_request``. It fails with
@@ -86,12 +93,13 @@ class Connection:
             agent is gone.
         """
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        pending = _Pending(future, on_result, on_error)
         if self._lost:
-            future.set_exception(ConnectionLostError())
+            pending.fail(ConnectionLostError())
             return future
         self._last_id += 1
         request_id = self._last_id
-        self._pending[request_id] = (future, on_result)
+        self._pending[request_id] = pending
         future.add_done_callback(lambda done: self._abandon(request_id, done))
         self._send({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params})
         return future
@@ -126,9 +134,8 @@ class Connection:
             self._dispatch(rest)
         self._lost = True
         pending, self._pending = self._pending, {}
-        for future, _ in pending.values():
-            if not future.done():
-                future.set_exception(ConnectionLostError())
+        for waiting in pending.values():
+            waiting.fail(ConnectionLostError())
         incoming, self._incoming = self._incoming, {}
         for request in incoming.values():
             request.withdraw()
@@ -185,20 +192,35 @@ class Connection:
     def _on_response(self, message: dict[str, Any]) -> None:
         request_id = message.get("id")
         pending = self._pending.pop(request_id, None) if _is_id(request_id) else None
-        if pending is None or pending[0].done():
+        if pending is None:
             self.diagnostics.note("response to no open request", repr(request_id))
-            return
-        future, on_result = pending
-        if message.get("error") is not None:
-            future.set_exception(parse_error(message["error"]))
+        elif message.get("error") is not None:
+            pending.fail(parse_error(message["error"]))
         elif "result" not in message:
-            future.set_exception(RpcError(None, "the response has neither result nor error"))
+            pending.fail(RpcError(None, "the response has neither result nor error"))
         else:
             result = message["result"]
-            result = result if isinstance(result, dict) else {}
-            if on_result is not None:
-                on_result(result)
-            future.set_result(result)
+            pending.succeed(result if isinstance(result, dict) else {})
+
+
+class _Pending(NamedTuple):
+    """A request of ours that waits for its response."""
+
+    future: asyncio.Future[Result]
+    on_result: OnResult | None
+    on_error: OnError | None
+
+    def succeed(self, result: Result) -> None:
+        if self.on_result is not None:
+            self.on_result(result)
+        if not self.future.done():
+            self.future.set_result(result)
+
+    def fail(self, error: Exception) -> None:
+        if self.on_error is not None:
+            self.on_error(error)
+        if not self.future.done():
+            self.future.set_exception(error)
 
 
 def _is_id(value: Any) -> bool:

@@ -33,7 +33,7 @@ from silo_nb.profiles import Profile, load_profiles
 from silo_nb.session import manager
 from silo_nb.session.errors import refusal
 from silo_nb.session.live import LiveSession
-from silo_nb.session.secret_values import redact, secret_values
+from silo_nb.session.secret_values import secret_values
 from silo_nb.session.workspace import notebook_home, working_directory
 
 __all__ = ["DEFAULT_TIMEOUT", "connect_live"]
@@ -56,17 +56,18 @@ async def connect_live(
     session = LiveSession(profile, secret_values({**environment, **profile.env}))
     session.cwd = str(directory)
     handshake = _Handshake(session, directory, environment, mcp_servers)
-    try:
-        async with asyncio.timeout(timeout):
-            await handshake.run()
-    except TimeoutError:
-        error = handshake.timed_out(timeout)
-        await handshake.give_up()
-        raise error from None
-    except BaseException:
-        await handshake.give_up()
-        raise
-    manager.add(session)
+    with manager.starting(session):
+        try:
+            async with asyncio.timeout(timeout):
+                await handshake.run()
+        except TimeoutError:
+            error = handshake.timed_out(timeout)
+            await handshake.give_up()
+            raise error from None
+        except BaseException:
+            await handshake.give_up()
+            raise
+        manager.add(session)
     return session
 
 
@@ -207,13 +208,10 @@ class _Handshake:
 
     def _about(self) -> dict[str, Any]:
         session = self._session
-        lines = session.exit.stderr if session.exit else ()
-        if not lines and session.process is not None:
-            lines = session.process.stderr_tail()
         return {
             "profile": session.profile.id,
             "phase": self._phase,
-            "stderr": [redact(line, session.secrets) for line in lines],
+            "stderr": session.last_words(),
         }
 
     async def give_up(self) -> None:

@@ -48,7 +48,7 @@ class Desk:
             return
         ask = PermissionRequest(request, permission, row, self._settle)
         self.open[ask.id] = ask
-        if session.cancelling or session.closed:
+        if session.turns.cancelling or session.closed:
             ask.cancel(by="cancel")
         elif not self.on_permission:
             ask.cancel(by="no-listener")

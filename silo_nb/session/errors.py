@@ -22,11 +22,7 @@ def refusal(error: RpcError, session: LiveSession, phase: str) -> AgentError:
     first prompt. A non-empty list of login methods alone never means that. (R5, case 18)
     """
     message = redact(error.message, session.secrets)
-    process = session.process
-    stderr = tuple(
-        redact(line, session.secrets) for line in (process.stderr_tail() if process else ())
-    )
-    profile = session.profile.id
+    profile, stderr = session.profile.id, session.last_words()
     if error.code != AUTH_REQUIRED:
         return AgentRefused(
             message, code=error.code, data=error.data, profile=profile, phase=phase, stderr=stderr

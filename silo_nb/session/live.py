@@ -8,40 +8,35 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
-from types import MappingProxyType
 from typing import Any
 
 from msgspec.structs import replace
 
-from silo_nb.acp.connection import Connection, ConnectionLostError
+from silo_nb.acp.connection import Connection
 from silo_nb.acp.handshake import AgentCard
 from silo_nb.acp.normalize import Normalizer
 from silo_nb.acp.process import AgentProcess, ExitReport
 from silo_nb.acp.quirks import EchoFilter
-from silo_nb.acp.rpc import METHOD_NOT_FOUND, IncomingRequest, RpcError
-from silo_nb.errors import AgentExited, AgentRefused, SessionBusy, SessionClosed
+from silo_nb.acp.rpc import METHOD_NOT_FOUND, IncomingRequest
+from silo_nb.errors import AgentExited
 from silo_nb.journal import Journal
 from silo_nb.model import (
     EMPTY_TRANSCRIPT,
     Command,
     ConfigOption,
     Transcript,
-    Turn,
     Update,
     apply_update,
 )
 from silo_nb.profiles import Profile
 from silo_nb.session.desk import Desk
-from silo_nb.session.errors import refusal
 from silo_nb.session.listeners import Listeners
-from silo_nb.session.records import user_updates, write_prompt, write_update
-from silo_nb.session.turn import PromptResult, RunningTurn
+from silo_nb.session.records import write_update
+from silo_nb.session.secret_values import redact
+from silo_nb.session.turn import PromptResult
+from silo_nb.session.turns import Turns
 
-__all__ = ["CANCEL_GRACE", "LiveSession"]
-
-CANCEL_GRACE = 10.0
-"""Seconds an agent gets to end a cancelled turn itself before we end it for it."""
+__all__ = ["LiveSession"]
 
 EARLY_LIMIT = 10_000
 """How many updates are kept for a first listener, or for a session id not known yet."""
@@ -73,10 +68,9 @@ class LiveSession:
         self.on_commands_changed: Listeners[()] = Listeners()
         self.on_config_options_changed: Listeners[()] = Listeners()
         self.desk = Desk(self)
+        self.turns = Turns(self)
         self._normalizer = Normalizer()
         self._echo = EchoFilter()
-        self._turn: RunningTurn | None = None
-        self._overdue = False
         self._unclaimed: list[Mapping[str, Any]] = []
         self._early: list[Update] = []
         self._disposal: asyncio.Future[None] | None = None
@@ -92,12 +86,7 @@ class LiveSession:
             return "exited"
         if self.desk.open:
             return "waiting"
-        return "idle" if self._turn is None else "working"
-
-    @property
-    def cancelling(self) -> bool:
-        """Whether the running turn was asked to stop."""
-        return self._turn is not None and self._turn.cancel_requested
+        return "idle" if self.turns.running is None else "working"
 
     def opened(self, session_id: str, journal: Journal) -> None:
         """Begin: the agent gave the session an id. Updates that came before it are taken now."""
@@ -119,7 +108,7 @@ class LiveSession:
             return
         raw = params.get("update")
         if not isinstance(raw, dict):
-            self._note("session/update without an update")
+            self.note("session/update without an update")
             return
         update = self._normalizer.normalize(raw)
         if not self._echo.is_echo(update):
@@ -130,7 +119,7 @@ class LiveSession:
         if not self.session_id and len(self._unclaimed) < EARLY_LIMIT:
             self._unclaimed.append(params)
         else:
-            self._note("update of another session", repr(params.get("sessionId")))
+            self.note("update of another session", repr(params.get("sessionId")))
 
     def on_request(self, request: IncomingRequest) -> None:
         """Take a request; permissions and questions go to the desk, the rest is not offered."""
@@ -147,21 +136,21 @@ class LiveSession:
         self.exit = report
         self.desk.cancel_all(by="agent-exited")
         self.connection.close()
-        if self._turn is not None:
-            self._end_turn("agent-exited", error=self._exit_error("prompt"))
+        self.turns.end("agent-exited", error=self.exit_error("prompt"))
 
     def take(self, update: Update) -> None:
         """Reduce, journal, tell. The one place where a session's state moves."""
         self.transcript = apply_update(self.transcript, update)
-        if self._turn is not None:
-            self._turn.updates.append(update)
+        turn = self.turns.running
+        if turn is not None:
+            turn.updates.append(update)
         if self.journal is not None:
             write_update(self.journal, update)
         if update.commands is not None or update.config_options is not None or update.mode_id:
             self._take_controls(update)
         if self.on_update:
             self.on_update.tell(update)
-        elif len(self._early) < EARLY_LIMIT and self._turn is None:
+        elif turn is None and len(self._early) < EARLY_LIMIT:
             self._early.append(update)
 
     def _take_controls(self, update: Update) -> None:
@@ -189,150 +178,23 @@ class LiveSession:
         """Let the agent's next chunk without an id begin a message of its own."""
         self._normalizer.end_run()
 
+    def begin_turn(self, prompt: str) -> None:
+        """A turn starts: what came before it is nobody's news, and `prompt` may be echoed."""
+        self._early.clear()
+        self.end_run()
+        self._echo.expect(prompt)
+
     # ---------------------------------------------------------------------------------- turns
 
     async def prompt(
         self, blocks: Sequence[Mapping[str, Any]], *, timeout: float | None = None
     ) -> PromptResult:
-        """Run one turn; see :meth:`silo_nb.session.Session.prompt`."""
-        self._require_ready()
-        turn = RunningTurn(self.transcript.head.turns + 1, len(self.transcript.entries))
-        self._turn = turn
-        self._early.clear()
-        timer = None
-        if timeout is not None:
-            timer = asyncio.get_running_loop().call_later(timeout, self.cancel)
-        try:
-            self._begin_turn(turn, blocks)
-            # What the user said is on disk before the agent hears it.
-            await self._synced()
-            if not turn.ended.done():
-                self._send_prompt(turn, blocks)
-            result = await turn.ended
-        finally:
-            if timer is not None:
-                timer.cancel()
-        await self._synced()
-        return result
-
-    def _require_ready(self) -> None:
-        if self.closed:
-            raise SessionClosed(f"session {self.id!r} was disposed; connect() a new one")
-        if self.exit is not None:
-            raise self._exit_error("between turns")
-        if self.process is not None and not self.process.accepts_input:
-            raise AgentRefused(
-                "it has closed its stdin and cannot be prompted any more; dispose() the session",
-                profile=self.profile.id,
-                phase="prompt",
-                stderr=self.process.stderr_tail(),
-            )
-        if self._turn is not None:
-            raise SessionBusy(
-                f"session {self.id!r} is in the middle of a turn; wait for it, or cancel() it"
-            )
-        if self._overdue:
-            raise SessionBusy(
-                f"the agent of session {self.id!r} has not let go of the turn that was cancelled; "
-                "wait, or dispose() the session and connect() again"
-            )
-
-    def _begin_turn(self, turn: RunningTurn, blocks: Sequence[Mapping[str, Any]]) -> None:
-        at = _now()
-        if self.journal is not None:
-            write_prompt(self.journal, blocks, turn.number, at)
-        self.end_run()
-        for update in user_updates(blocks, turn.number, at):
-            self.take(update)
-        self.take(Update("turn_start", timestamp=at, turn=Turn()))
-        self._echo.expect("".join(b["text"] for b in blocks if b.get("type") == "text"))
-
-    def _send_prompt(self, turn: RunningTurn, blocks: Sequence[Mapping[str, Any]]) -> None:
-        turn.sent = True
-        params = {"sessionId": self.session_id, "prompt": list(blocks)}
-        response = self.connection.request(
-            "session/prompt", params, on_result=lambda result: self._on_response(turn, result)
-        )
-        response.add_done_callback(lambda done: self._on_prompt_failed(turn, done))
-
-    def _on_response(self, turn: RunningTurn, result: Mapping[str, Any]) -> None:
-        """The turn's response, before any message behind it is looked at."""
-        if self._turn is not turn:
-            self._overdue = False
-            return
-        reason = result.get("stopReason")
-        usage = result.get("usage")
-        self._end_turn(
-            reason if isinstance(reason, str) and reason else "unknown",
-            usage=MappingProxyType(usage) if isinstance(usage, dict) and usage else None,
-        )
-
-    def _on_prompt_failed(self, turn: RunningTurn, done: asyncio.Future[dict[str, Any]]) -> None:
-        error = None if done.cancelled() else done.exception()
-        if error is None:
-            return
-        if self._turn is not turn:
-            self._overdue = False
-        elif isinstance(error, ConnectionLostError):
-            self._end_turn("agent-exited", error=self._exit_error("prompt"))
-        elif isinstance(error, RpcError):
-            # Agents must answer a cancelled turn with `cancelled`; some answer with an error.
-            if turn.cancel_requested:
-                self._end_turn("cancelled")
-            else:
-                self._end_turn("error", error=refusal(error, self, "prompt"))
-
-    def _end_turn(
-        self,
-        stop_reason: str,
-        *,
-        error: Exception | None = None,
-        usage: Mapping[str, Any] | None = None,
-    ) -> None:
-        turn = self._turn
-        if turn is None:
-            return
-        if error is not None and turn.cancel_requested:
-            stop_reason, error = "cancelled", None
-        if turn.grace is not None:
-            turn.grace.cancel()
-        self.desk.cancel_all(by="turn-end")
-        self.end_run()
-        facts = Turn(
-            stop_reason=stop_reason,
-            error=getattr(error, "message", None),
-            cancel_requested=turn.cancel_requested,
-            usage=usage,
-        )
-        self.take(Update("turn_end", timestamp=_now(), turn=facts))
-        self._turn = None
-        if turn.ended.done():
-            return
-        if error is None:
-            turn.ended.set_result(turn.result(stop_reason, self.transcript, usage))
-        else:
-            turn.ended.set_exception(error)
+        """Run one turn; see :meth:`silo_nb.Session.prompt`."""
+        return await self.turns.prompt(blocks, timeout=timeout)
 
     def cancel(self) -> None:
         """Ask the agent to stop the running turn; without one, do nothing."""
-        turn = self._turn
-        if turn is None or turn.cancel_requested or turn.ended.done():
-            return
-        turn.cancel_requested = True
-        self.desk.cancel_all(by="cancel")
-        if not turn.sent:
-            self._end_turn("cancelled")
-            return
-        self.connection.notify("session/cancel", {"sessionId": self.session_id})
-        loop = asyncio.get_running_loop()
-        turn.grace = loop.call_later(CANCEL_GRACE, self._force_end, turn)
-
-    def _force_end(self, turn: RunningTurn) -> None:
-        """The agent ignores the cancel: the turn is over for us, the session is not to be used."""
-        if self._turn is turn:
-            self._overdue = True
-            self._note("cancel ignored")
-            self._end_turn("cancelled")
+        self.turns.cancel()
 
     # ------------------------------------------------------------------------------------ end
 
@@ -343,12 +205,10 @@ class LiveSession:
         await asyncio.shield(self._disposal)
 
     async def _dispose(self) -> None:
-        self.cancel()
+        self.turns.cancel()
         self.closed = True
         self.desk.cancel_all(by="dispose")
-        if self._turn is not None:
-            self._turn.cancel_requested = True
-            self._end_turn("cancelled")
+        self.turns.end("cancelled")
         if self.process is not None:
             await self._close_politely()
             await self.process.stop()
@@ -365,11 +225,13 @@ class LiveSession:
 
     # -------------------------------------------------------------------------------- helpers
 
-    async def _synced(self) -> None:
+    async def synced(self) -> None:
+        """Wait until what is on record is on disk, within reason."""
         if self.journal is not None:
             await asyncio.wait([asyncio.wrap_future(self.journal.sync())], timeout=JOURNAL_PATIENCE)
 
-    def _exit_error(self, phase: str) -> AgentExited:
+    def exit_error(self, phase: str) -> AgentExited:
+        """Return the error for whoever wanted something of an agent that is gone."""
         report = self.exit
         if report is None:
             return AgentExited("the connection is gone", profile=self.profile.id, phase=phase)
@@ -379,16 +241,21 @@ class LiveSession:
             signal=report.signal,
             profile=self.profile.id,
             phase=phase,
-            stderr=report.stderr,
+            stderr=self.last_words(),
         )
+
+    def last_words(self) -> tuple[str, ...]:
+        """Return the last lines of the agent's stderr, secrets withheld."""
+        if self.exit is not None:
+            lines = self.exit.stderr
+        else:
+            lines = () if self.process is None else self.process.stderr_tail()
+        return tuple(redact(line, self.secrets) for line in lines)
 
     def _write(self, data: bytes) -> None:
         if self.process is not None:
             self.process.write(data)
 
-    def _note(self, kind: str, detail: str = "") -> None:
+    def note(self, kind: str, detail: str = "") -> None:
+        """Write an oddity into the connection's log."""
         self.connection.diagnostics.note(kind, detail)
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -7,6 +7,8 @@ of the extension.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from silo_nb.runtime import agent_thread
@@ -14,9 +16,20 @@ from silo_nb.runtime import agent_thread
 if TYPE_CHECKING:
     from silo_nb.session.live import LiveSession
 
-__all__ = ["add", "dispose_all", "live_sessions"]
+__all__ = ["add", "dispose_all", "live_sessions", "starting"]
 
 _sessions: dict[str, LiveSession] = {}
+_starting: set[LiveSession] = set()
+
+
+@contextmanager
+def starting(session: LiveSession) -> Iterator[None]:
+    """Count `session` among those to dispose while it is being connected, or given up."""
+    _starting.add(session)
+    try:
+        yield
+    finally:
+        _starting.discard(session)
 
 
 def add(session: LiveSession) -> None:
@@ -36,7 +49,7 @@ def live_sessions() -> tuple[LiveSession, ...]:
 
 def dispose_all(timeout: float = 10.0) -> None:
     """Dispose every session and wait for it, at most `timeout` seconds; from any other thread."""
-    sessions = live_sessions()
+    sessions = (*live_sessions(), *_starting)
     if not sessions:
         return
 

@@ -20,9 +20,10 @@ from silo_nb.runtime import agent_thread, wait_async
 from silo_nb.session.asks import PermissionRequest
 from silo_nb.session.connecting import DEFAULT_TIMEOUT, connect_live
 from silo_nb.session.listeners import Subscription
-from silo_nb.session.live import CANCEL_GRACE, LiveSession
+from silo_nb.session.live import LiveSession
 from silo_nb.session.prompts import Prompt, wire_prompt
 from silo_nb.session.turn import PromptResult
+from silo_nb.session.turns import CANCEL_GRACE
 
 __all__ = ["WAIT_GRACE", "Session", "connect", "refuse_unfinished"]
 
@@ -158,9 +159,7 @@ class Session:
     def log(self) -> tuple[str, ...]:
         """Oddities of the connection, the latest last, and the last lines of the agent's stderr."""
         live = self._live
-        return tuple(live.connection.diagnostics.recent) + (
-            live.process.stderr_tail() if live.process else ()
-        )
+        return (*live.connection.diagnostics.recent, *live.last_words())
 
     # --------------------------------------------------------------------------------- turns
 

@@ -12,7 +12,7 @@ import pytest
 import silo_nb
 from silo_nb import Update
 from silo_nb.model import EmbeddedResource, ImageBlock, Message, ResourceLink, TurnEnd, Usage
-from silo_nb.session import live
+from silo_nb.session import turns
 from silo_nb.testing.plugin import FakeAgentFactory
 from tests.wire.conftest import Connect, eventually
 
@@ -236,7 +236,7 @@ async def test_a_cancel_the_agent_ignores_ends_the_turn_after_the_grace(
     fake_agent: FakeAgentFactory, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """FAULTS P14, cases 5, 6: the late answer is not taken for the next turn's."""
-    monkeypatch.setattr(live, "CANCEL_GRACE", 0.05)
+    monkeypatch.setattr(turns, "CANCEL_GRACE", 0.05)
     agent = fake_agent(
         [
             {"ignore": "cancel"},
@@ -411,7 +411,7 @@ async def test_an_agent_that_reads_nothing_blocks_nobody(
     fake_agent: FakeAgentFactory, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """FAULTS P12, case 10: 10 MB into a pipe of 64 KiB."""
-    monkeypatch.setattr(live, "CANCEL_GRACE", 0.05)
+    monkeypatch.setattr(turns, "CANCEL_GRACE", 0.05)
     agent = fake_agent(
         [
             {"expect": "session/new"},
@@ -631,6 +631,8 @@ async def test_no_secret_of_the_environment_is_written_or_shown(
             tool(rawInput={"env": {"KEY": secret}}),
             {"stderr": f"using {secret}\n"},
             {"error": {"code": 1, "message": f"bad key {secret}"}},
+            PROMPT,
+            {"exit": 1},
         ],
         env={"ACME_API_KEY": secret},
     )
@@ -638,9 +640,12 @@ async def test_no_secret_of_the_environment_is_written_or_shown(
 
     with pytest.raises(silo_nb.AgentRefused, match="withheld") as caught:
         await session.prompt("go")
+    with pytest.raises(silo_nb.AgentExited) as exited:
+        await session.prompt("again")
     await session.dispose()
 
-    assert secret not in str(caught.value)
+    assert "using [withheld]" in str(exited.value)
+    assert secret not in f"{caught.value} {exited.value} {session.log}"
     for path in (notebook_dir / ".silo_nb").rglob("*"):
         if path.is_file():
             assert secret.encode() not in path.read_bytes()
