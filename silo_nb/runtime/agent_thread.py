@@ -89,10 +89,15 @@ class AgentThread:
     def call(self, fn: Callable[..., object], *args: object) -> None:
         """Have ``fn(*args)`` called on the agent thread, soon and in order.
 
+        What :meth:`run` was given before has begun by then: a turn that is cancelled at once is
+        cancelled.
+
         Raises:
             RuntimeError: the thread is not running, so there is no state to act on.
         """
-        self.loop.call_soon_threadsafe(fn, *args)
+        loop = self.loop
+        # Twice, as a coroutine needs it: one call to make its task, one for the task's first step.
+        loop.call_soon_threadsafe(loop.call_soon, fn, *args)
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
