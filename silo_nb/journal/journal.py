@@ -17,7 +17,7 @@ from silo_nb.journal.encoding import TEXT_PIECE_CHARS, VERSION, Encoder, envelop
 from silo_nb.journal.ids import checked_session_id, new_session_id
 from silo_nb.journal.layout import session_path
 from silo_nb.journal.outbox import Line, Mark
-from silo_nb.journal.reader import RecordReader, last_seq
+from silo_nb.journal.reader import last_seq, read_beginning
 from silo_nb.journal.spool import FLUSH_SECONDS, Durability, Spool
 from silo_nb.journal.writer import writer
 
@@ -250,10 +250,7 @@ class Journal:
         self._spool.header = self._encoder.line(dict(header))
 
     def _go_on_from(self, path: Path, session_id: str) -> None:
-        reader = RecordReader(path)
-        for _ in reader:
-            if reader.header is not None:
-                break
+        reader = read_beginning(path)
         if reader.newer:
             msg = f"{str(path)!r} was written by a newer silo_nb, and can only be read by this one"
             raise JournalError(msg)

@@ -7,6 +7,7 @@ every record begins. Nothing is ever rewritten here, and no lock is needed.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import stat
@@ -21,7 +22,7 @@ from silo_nb.journal.descriptors import close_private, open_private
 from silo_nb.journal.encoding import VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Generator, Iterator, Mapping
     from pathlib import Path
 
 TAIL_BYTES = 256 * 1024
@@ -83,9 +84,21 @@ def read_tail(path: Path, size: int = TAIL_BYTES) -> Reading:
     Raises:
         JournalError: it cannot be read, or is not a regular file.
     """
-    beginning = RecordReader(path)
-    next(iter(beginning), None)
-    return _reading(RecordReader(path, tail=size), beginning.header)
+    return _reading(RecordReader(path, tail=size), read_beginning(path).header)
+
+
+def read_beginning(path: Path) -> RecordReader:
+    """Return a reader that has read as far as the header; to the end when there is none.
+
+    Raises:
+        JournalError: it cannot be read, or is not a regular file.
+    """
+    reader = RecordReader(path)
+    with contextlib.closing(iter(reader)) as records:
+        for _ in records:
+            if reader.header is not None:
+                break
+    return reader
 
 
 def last_seq(path: Path) -> int:
@@ -129,7 +142,7 @@ class RecordReader:
         self._tail = tail
         self._seen = _Seen()
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
+    def __iter__(self) -> Generator[dict[str, Any]]:
         """Read the file from its beginning."""
         try:
             fd = open_private(self._path, os.O_RDONLY)

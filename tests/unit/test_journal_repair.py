@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import tracemalloc
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -312,6 +313,22 @@ def test_a_line_without_end_is_skipped_in_constant_memory(sample: Sample) -> Non
 
     assert numbers(reading) == sample.numbers()
     assert reading.bad_lines == 1
+
+
+def test_a_long_journal_is_read_in_constant_memory(sample: Sample) -> None:
+    """FAULTS D15, D16: 30 MB here; what is not kept costs nothing."""
+    lines = (
+        b'{"v":1,"seq":%d,"t":0,"k":"update","u":"%s"}\n' % (number, b"x" * 1_000)
+        for number in range(30_000)
+    )
+    sample.path.write_bytes(b"".join(lines))
+    tracemalloc.start()
+    count = sum(1 for _ in RecordReader(sample.path))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert count == 30_000
+    assert peak < 5 << 20
 
 
 def test_unknown_kinds_and_fields_are_kept(sample: Sample) -> None:
