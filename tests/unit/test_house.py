@@ -92,6 +92,23 @@ def imports(module: Path) -> Iterator[str]:
                 yield "silo_nb.demo_agent"  # relative: ruff allows siblings only
 
 
+def test_what_is_imported_is_what_is_installed() -> None:
+    """A module nobody declared works here and fails in a newcomer's fresh venv."""
+    project = settings()["project"]
+    lab = project["optional-dependencies"]["lab"]
+    declared = {re.split(r"[<>=]", line)[0].replace("-", "_") for line in project["dependencies"]}
+    declared |= {"IPython", "zmq"}  # ipykernel is nothing without them
+    extra = {
+        "cli.py": {re.split(r"[<>=]", line)[0] for line in lab} | {"nbformat"},
+        "testing": {"pytest", "hypothesis"},
+    }
+
+    for module in MODULES:
+        allowed = declared | extra.get(module.relative_to(PACKAGE).parts[0], set())
+        names = {name.split(".")[0] for name in imports(module)} - {"silo_nb"}
+        assert names - sys.stdlib_module_names <= allowed, name_of(module)
+
+
 def test_every_ignored_rule_carries_its_reason() -> None:
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     lists = re.findall(r"^(?:ignore|\"[^\"]+\") = \[\n(.*?)^\]", text, re.DOTALL | re.MULTILINE)
