@@ -78,7 +78,7 @@ class Session:
         self.remember(update)
 
     def remember(self, update: Update) -> None:
-        """Note an update for a later load; messages, tool calls and plans are kept as they ended."""
+        """Note an update for a later load: what was sent in parts is kept as it ended."""
         kind = update["sessionUpdate"]
         if kind == "tool_call_update":
             self._patch(update)

@@ -147,19 +147,30 @@ def _output_of(turn: Turn, command: list[str], row: ToolRow) -> tuple[str, int]:
         stderr=subprocess.STDOUT,
     ) as process:
         assert process.stdout is not None  # noqa: S101 - it was started with a pipe
-        said = ""
-        # A character can lie across two reads.
-        decoder = getincrementaldecoder("utf-8")("replace")
-        with turn.when_cancelled(process.kill):
-            while chunk := os.read(process.stdout.fileno(), _CHUNK):
-                text = decoder.decode(chunk)
-                if len(said) < _MOST_OUTPUT:
-                    said += text
-                    if turn.terminal == "delta":
-                        row.add_output(text)
-            status = process.wait()
+        try:
+            # Killing it ends the reading below, wherever that is.
+            with turn.when_cancelled(process.kill):
+                said = _read(turn, row, process.stdout.fileno())
+                status = process.wait()
+        except BaseException:
+            # Called off before the hook was in place: nobody else will end it.
+            process.kill()
+            raise
     turn.checkpoint()
     return said, status
+
+
+def _read(turn: Turn, row: ToolRow, output: int) -> str:
+    said = ""
+    # A character can lie across two reads.
+    decoder = getincrementaldecoder("utf-8")("replace")
+    while chunk := os.read(output, _CHUNK):
+        text = decoder.decode(chunk)
+        if len(said) < _MOST_OUTPUT:
+            said += text
+            if turn.terminal == "delta":
+                row.add_output(text)
+    return said
 
 
 def _settle(turn: Turn, row: ToolRow, output: str, status: int) -> None:

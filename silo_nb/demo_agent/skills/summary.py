@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from silo_nb.demo_agent.describe import describe
 from silo_nb.demo_agent.folder import size_of
 from silo_nb.demo_agent.prompt import Attachment, Prompt, listed
@@ -33,18 +35,23 @@ def _answer(turn: Turn, prompt: Prompt) -> None:
             turn.say(f"I find nothing in `{turn.cwd.name}/` that I could summarise.")
             return
         paths = [telling]
-    for attachment in prompt.attachments:
-        turn.say(_of_attachment(attachment))
-    for path in paths[:_MOST_FILES]:
-        turn.think(
-            f"I read {path.name} and count what is in it.",
-            "A program can count; understanding is for others.",
-        )
-        said = look_into(turn, path)
-        name = relative(turn, path)
-        turn.say(f"**`{name}`**: {said}" if said else f"I could not read `{name}`.")
+    names = listed([path.name for path in paths[:_MOST_FILES]])
+    turn.think(
+        f"I read {names or 'what is attached'} and count what is in it.",
+        "A program can count; understanding is for others.",
+    )
+    said = [_of_attachment(attachment) for attachment in prompt.attachments]
+    said += [_of_file(turn, path) for path in paths[:_MOST_FILES]]
+    for paragraph in said:
+        turn.say(paragraph)
     if len(paths) > _MOST_FILES:
         turn.say(f"I left out {len(paths) - _MOST_FILES:,} more.")
+
+
+def _of_file(turn: Turn, path: Path) -> str:
+    said = look_into(turn, path)
+    name = relative(turn, path)
+    return f"**`{name}`**: {said}" if said else f"I could not read `{name}`."
 
 
 def _of_attachment(attachment: Attachment) -> str:
