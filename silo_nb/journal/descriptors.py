@@ -38,7 +38,8 @@ class _Descriptors:
     def close(self, fd: int) -> None:
         with self._lock:
             self._open.discard(fd)
-            os.close(fd)
+        # Not under the lock: on a network disk this may take long, and nobody else should wait.
+        os.close(fd)
 
     def before_fork(self) -> None:
         self._held_for_fork = self._lock.acquire(timeout=_FORK_PATIENCE)

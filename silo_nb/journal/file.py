@@ -208,7 +208,9 @@ class JournalFile:
         """Give the descriptor back. Idempotent."""
         if self._fd is not None:
             fd, self._fd = self._fd, None
-            close_private(fd)
+            # What a network disk reports here, the sync before has reported already.
+            with contextlib.suppress(OSError):
+                close_private(fd)
 
     @property
     def _descriptor(self) -> int:

@@ -63,12 +63,12 @@ class Lease:
         """Return whether the lease still names us."""
         try:
             locks = open_directory(self.directory, LOCKS)
+            try:
+                owner = _read_owner(self._name, locks)
+            finally:
+                close_private(locks)
         except OSError:
             return False
-        try:
-            owner = _read_owner(self._name, locks)
-        finally:
-            close_private(locks)
         return owner is not None and owner.token == self._me.token
 
     def release(self) -> None:

@@ -111,12 +111,12 @@ class _Flock:
             return False
         try:
             locks = open_directory(self.directory, LOCKS)
+            try:
+                return _is_named(self._fd, self._name, locks)
+            finally:
+                close_private(locks)
         except OSError:
             return False
-        try:
-            return _is_named(self._fd, self._name, locks)
-        finally:
-            close_private(locks)
 
     def release(self) -> None:
         if self._fd is None:
@@ -130,7 +130,11 @@ class _Flock:
                     os.unlink(self._name, dir_fd=locks)
             finally:
                 close_private(locks)
-        close_private(fd)
+        with contextlib.suppress(OSError):
+            # By name, since closing is not enough if a child was forked at this very moment.
+            fcntl.flock(fd, fcntl.LOCK_UN)
+        with contextlib.suppress(OSError):
+            close_private(fd)
 
 
 def _is_named(fd: int, name: str, dir_fd: int) -> bool:

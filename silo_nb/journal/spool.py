@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from silo_nb.errors import JournalError
 from silo_nb.journal.encoding import Encoder, envelope
@@ -20,7 +20,7 @@ from silo_nb.journal.outbox import FAILING_BYTES, PATIENT_BYTES, Line, Mark, Out
 from silo_nb.journal.reader import last_seq
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
 Durability: TypeAlias = Literal["turn", "none", "record"]
@@ -154,9 +154,7 @@ class Spool:
         if not self._file.is_open:
             self._open()
         elif self._lock is None:
-            self._acquire()
-            self.expected_size = self._file.size
-            self._file.expect(self.expected_size)
+            self._regain_lock()
         while any(batch := self.outbox.take()):
             if batch.lines:
                 self._write(batch.lines, batch.marks)
@@ -181,7 +179,7 @@ class Spool:
             self._check(marks[-1])
             if self._durability != "none":
                 self._sync()
-        except (OSError, JournalError):
+        except Exception:
             self.outbox.restore((), marks)
             raise
         self._recover()  # first: who waits for the marks asks for the problem next
@@ -203,8 +201,7 @@ class Spool:
         elif fate is not Fate.HERE:
             self._go_on(mark, fate)
         elif self._lock is None or not self._lock.is_intact():
-            self._release()
-            self._acquire()
+            self._regain_lock()
 
     def _anew(self, mark: Mark, fate: Fate) -> Iterator[bytes]:
         """Yield the lines of a new file: the session as it was at the mark.
@@ -213,12 +210,19 @@ class Spool:
         wait behind the mark have theirs already.
         """
         yield self.header
-        if mark.records is None:
+        records = self._told_until(mark)
+        if records is None:
             yield self._gap_line(1, mark.seq, f"the file was {fate.value}")
             return
-        records = list(mark.records)
         for seq, (kind, fields) in enumerate(records, mark.seq - len(records) + 1):
             yield self._encoder.line(envelope(seq, kind, fields))
+
+    def _told_until(self, mark: Mark) -> list[tuple[str, Mapping[str, Any]]] | None:
+        try:
+            return None if mark.records is None else list(mark.records)
+        except Exception:  # noqa: BLE001 - the caller's code; a gap on record is better than none
+            _log.exception("the checkpoint for %s failed", self._file.path)
+            return None
 
     def _write_anew(self, lines: list[bytes]) -> None:
         self._rescue = lines  # until it is done: the next attempt needs no new mark
@@ -260,6 +264,14 @@ class Spool:
             self._lock = acquire(self._directory, self._session_id)
             every = self._lock.beat_every
             self._beat_at = None if every is None else time.monotonic() + every
+
+    def _regain_lock(self) -> None:
+        """Take the lock again, unless somebody wrote while we had none."""
+        self._release()
+        self._acquire()
+        self.expected_size = self._file.size
+        self._file.expect(self.expected_size)
+        self.expected_size = None
 
     def _release(self) -> None:
         lock, self._lock = self._lock, None
@@ -311,7 +323,7 @@ class Spool:
         except Exception:  # noqa: BLE001 - the caller's code; the journal goes on whatever it does
             _log.exception("the on_problem hook of %s failed", self._file.path)
 
-    def _gap_line(self, first: int, last: int, why: str = "the disk failed") -> bytes:
+    def _gap_line(self, first: int, last: int, why: str = "the disk did not take them") -> bytes:
         return self._encoder.line(envelope(last, "gap", {"from": first, "to": last, "why": why}))
 
 

@@ -300,6 +300,41 @@ def test_nobody_continues_what_another_wrote_meanwhile(
     assert [record["k"] for record in read_records(journal.path).records] == ["theirs"]
 
 
+def test_a_lock_that_vanished_is_taken_again(directory: Path, either_way: None) -> None:
+    """Somebody tidied up: another process must still be kept out."""
+    journal = Journal.create(directory, {})
+    journal.sync().result(WITHIN)
+    for lock in (directory / "locks").iterdir():
+        lock.unlink()
+    journal.append("user", {})
+    journal.sync().result(WITHIN)
+
+    assert journal.problem is None
+    with pytest.raises(JournalError, match=f"process {os.getpid()} "):
+        Journal.open(directory, journal.id)
+    close(journal)
+
+
+def test_who_took_the_session_over_keeps_it(directory: Path, either_way: None) -> None:
+    journal = Journal.create(directory, {})
+    journal.sync().result(WITHIN)
+    for lock in (directory / "locks").iterdir():
+        lock.unlink()
+    other = Journal.open(directory, journal.id)
+    other.append("user", {"by": "other"})
+    other.sync().result(WITHIN)
+
+    journal.sync().result(WITHIN)
+    journal.append("user", {"by": "first"})
+    journal.sync().result(WITHIN)
+
+    assert "is open in process" in (journal.problem or "")
+    assert other.problem is None
+    close(other, journal)
+    assert journal.path is not None
+    assert [record["by"] for record in read_records(journal.path).records] == ["other"]
+
+
 def test_a_planted_owner_cannot_write_on_the_screen(directory: Path, without_flock: None) -> None:
     """FAULTS T8: the error names hosts, not escape sequences."""
     session_id = finished(directory)
