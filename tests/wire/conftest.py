@@ -47,6 +47,8 @@ async def play(
     play = Play(fake_agent, connect)
     yield play
     await play.end()
+    # What was called off is still ending.
+    await eventually(play.descriptors_are_closed)
     logged = [*caplog.get_records("call"), *caplog.get_records("teardown")]
     assert [r.getMessage() for r in logged if r.levelno >= logging.ERROR] == []
 
