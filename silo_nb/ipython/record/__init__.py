@@ -1,0 +1,38 @@
+"""The record of one turn: what stays in a notebook when nothing runs any more.
+
+Pure: takes entries of a transcript, gives HTML, markdown and plain text. Nothing in it does I/O,
+waits, or knows of kernels, front ends and sessions. ``entries`` decides what is shown, ``turn``
+how much of it, ``html``, ``markdown`` and ``plain`` how.
+"""
+
+from silo_nb.ipython.record.bundle import frozen_bundle
+from silo_nb.ipython.record.entries import plan_steps, rows_of
+from silo_nb.ipython.record.excerpt import Excerpt
+from silo_nb.ipython.record.html import answered_html, question_html, record_html
+from silo_nb.ipython.record.plain import details_plain, record_plain
+from silo_nb.ipython.record.prose import open_fence
+from silo_nb.ipython.record.rows import Gap, Note, Row, Said, Thought
+from silo_nb.ipython.record.tools import answer_words, tool_row
+from silo_nb.ipython.record.turn import Limits, TurnRecord
+
+__all__ = [
+    "Excerpt",
+    "Gap",
+    "Limits",
+    "Note",
+    "Row",
+    "Said",
+    "Thought",
+    "TurnRecord",
+    "answer_words",
+    "answered_html",
+    "details_plain",
+    "frozen_bundle",
+    "open_fence",
+    "plan_steps",
+    "question_html",
+    "record_html",
+    "record_plain",
+    "rows_of",
+    "tool_row",
+]
