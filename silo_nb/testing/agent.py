@@ -142,6 +142,14 @@ class FakeAgent:
         """Do as `heard`, blocking."""
         return self._until_blocking(lambda: self._message(method, times), method, within)
 
+    async def logged(self, event: str, *, within: float = 5.0) -> dict[str, Any]:
+        """Wait for an event of the log other than a mark, ``eof`` say; return its record."""
+        return await self._until(lambda: self._event(event), f"event {event!r}", within)
+
+    def wait_logged(self, event: str, *, within: float = 5.0) -> dict[str, Any]:
+        """Do as `logged`, blocking."""
+        return self._until_blocking(lambda: self._event(event), f"event {event!r}", within)
+
     def release(self, marker: str) -> None:
         """Let it go on past ``{"wait_for": marker}``, now or whenever it gets there."""
         (self._directory / marker).touch()
@@ -149,6 +157,10 @@ class FakeAgent:
     def _mark(self, mark: str, times: int) -> tuple[Any] | None:
         passed = [event for event in self.log.events("mark") if event["name"] == mark]
         return (passed[times - 1]["value"],) if len(passed) >= times else None
+
+    def _event(self, event: str) -> tuple[dict[str, Any]] | None:
+        found = self.log.events(event)
+        return (found[-1],) if found else None
 
     def _message(self, method: str, times: int) -> tuple[dict[str, Any]] | None:
         messages = self.received(method)

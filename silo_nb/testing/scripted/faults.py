@@ -119,8 +119,9 @@ def _zombie() -> int:
     child = os.fork()
     if child == 0:
         os._exit(0)
-    # Dead, but deliberately not reaped.
-    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+    if sys.platform != "darwin":
+        # Dead, but deliberately not reaped. (On macOS there is no waiting without reaping.)
+        os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
     return child
 
 

@@ -188,7 +188,7 @@ class Player:
 
     def _answered(self, step: Step) -> None:
         answer = self._inbox.reply_to(self._names[step["answered"]])
-        if not fits(step.get("result", {}), answer.get("result")):
+        if "result" in step and not fits(step["result"], answer.get("result")):
             self._log.event("unexpected", answer=answer)
             raise SystemExit(f"the answer to {step['answered']!r} is not as expected: {answer}")
         self._go_by(answer, step)
