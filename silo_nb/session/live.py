@@ -17,7 +17,7 @@ from silo_nb.acp.handshake import AgentCard
 from silo_nb.acp.normalize import Normalizer
 from silo_nb.acp.process import AgentProcess, ExitReport
 from silo_nb.acp.quirks import EchoFilter
-from silo_nb.acp.rpc import METHOD_NOT_FOUND, IncomingRequest
+from silo_nb.acp.rpc import METHOD_NOT_FOUND, IncomingRequest, InvalidParamsError
 from silo_nb.errors import AgentExited
 from silo_nb.journal import Journal
 from silo_nb.model import (
@@ -72,6 +72,7 @@ class LiveSession:
         self._normalizer = Normalizer()
         self._echo = EchoFilter()
         self._unclaimed: list[Mapping[str, Any]] = []
+        self._unwritten: list[Update] = []
         self._early: list[Update] = []
         self._disposal: asyncio.Future[None] | None = None
 
@@ -93,6 +94,9 @@ class LiveSession:
         self.session_id = session_id
         self.journal = journal
         self.id = journal.id
+        unwritten, self._unwritten = self._unwritten, []
+        for update in unwritten:
+            write_update(journal, update)
         waiting, self._unclaimed = self._unclaimed, []
         for params in waiting:
             self.on_notification("session/update", params)
@@ -103,7 +107,7 @@ class LiveSession:
         """Take a notification. Those that are not session/update are nobody's business yet."""
         if method != "session/update":
             return
-        if params.get("sessionId") != self.session_id:
+        if not self.session_id or params.get("sessionId") != self.session_id:
             self._on_foreign_update(params)
             return
         raw = params.get("update")
@@ -122,14 +126,29 @@ class LiveSession:
             self.note("update of another session", repr(params.get("sessionId")))
 
     def on_request(self, request: IncomingRequest) -> None:
-        """Take a request; permissions and questions go to the desk, the rest is not offered."""
+        """Take a request; permissions and questions go to the desk, the rest is not offered.
+
+        Raises:
+            InvalidParamsError: it cannot be read, or is about another session.
+        """
         match request.method:
+            case "session/request_permission" | "elicitation/create" if self._is_foreign(request):
+                self.note("request of another session", repr(request.params["sessionId"]))
+                raise InvalidParamsError("sessionId: this client has no such session")
             case "session/request_permission":
                 self.desk.ask_permission(request)
             case "elicitation/create":
                 self.desk.turn_down_question(request)
             case method:
                 request.refuse(METHOD_NOT_FOUND, f'"Method not found": {method}')
+
+    def _is_foreign(self, request: IncomingRequest) -> bool:
+        """Whether it names another session: a question may name none, and ours has no id at first.
+
+        See FAULTS R14.
+        """
+        named = request.params.get("sessionId")
+        return bool(self.session_id) and named is not None and named != self.session_id
 
     def on_exit(self, report: ExitReport) -> None:
         """The process is gone: settle everything that waits for it."""
@@ -146,6 +165,9 @@ class LiveSession:
             turn.updates.append(update)
         if self.journal is not None:
             write_update(self.journal, update)
+        else:
+            # An agent may ask something before it has opened the session.
+            self._unwritten.append(update)
         if update.commands is not None or update.config_options is not None or update.mode_id:
             self._take_controls(update)
         if self.on_update:
