@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from silo_nb.testing.profile_file import write_profile
-from tests.agents.install import InstallFailed, NpmUnreachable, install
+from tests.agents.install import PACKAGES, InstallFailed, NpmUnreachable, install
 from tests.agents.processes import wait_until_gone
 from tests.agents.recipes import profile_for
 from tests.agents.stub_model import StubModel
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-NOT_TESTED = "npm cannot be reached, so this agent was NOT tested"
+NOT_TESTED = "this agent was NOT tested"
 SECONDS_TO_VANISH = 5
 
 
@@ -54,10 +54,17 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if session.config.option.collectonly:
         return
     chosen = {name for item in session.items for name in _agents_of(item)}
+    unreachable: NpmUnreachable | None = None
     for name in sorted(chosen):
+        if unreachable is not None and not PACKAGES[name].is_installed:
+            # It takes a while to find out, and this one would find out the same.
+            installs.problems[name] = unreachable
+            continue
         try:
             install(name)
-        except (NpmUnreachable, InstallFailed) as problem:
+        except NpmUnreachable as problem:
+            unreachable = installs.problems[name] = problem
+        except InstallFailed as problem:
             installs.problems[name] = problem
 
 
@@ -76,7 +83,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         if isinstance(report.longrepr, tuple) and NOT_TESTED in report.longrepr[2]
     ]
     if skipped:
-        terminalreporter.section("REAL AGENTS NOT TESTED: npm cannot be reached", red=True)
+        terminalreporter.section("REAL AGENTS NOT TESTED, for want of npm", red=True)
         for name in skipped:
             terminalreporter.line(f"not tested: {name}", red=True)
 

@@ -46,7 +46,7 @@ UNREACHABLE = {
 
 
 class NpmUnreachable(Exception):
-    """There is no npm here, or npm cannot reach its registry: the only reason to skip."""
+    """There is no Node or npm here, or npm cannot reach its registry: the only reason to skip."""
 
 
 class InstallFailed(Exception):
@@ -102,10 +102,11 @@ def install(name: str) -> Package:
         name: a key of `PACKAGES`.
 
     Raises:
-        NpmUnreachable: npm is missing, or its registry does not answer.
+        NpmUnreachable: Node or npm is missing, or npm's registry does not answer.
         InstallFailed: anything else that went wrong; the message ends with npm's own words.
     """
     package = PACKAGES[name]
+    node()
     if package.is_installed:
         return package
     package.prefix.parent.mkdir(parents=True, exist_ok=True)
@@ -166,7 +167,6 @@ def _npm_install(package: Package, directory: Path) -> None:
     if npm is None:
         message = "there is no 'npm' on PATH"
         raise NpmUnreachable(message)
-    node()
     # Not `npm ci`: it refuses qwen's lock, as some optional dependencies were never published.
     # No agent needs an install script, so none is let run.
     command = [npm, "install", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline"]
@@ -182,9 +182,12 @@ def _npm_install(package: Package, directory: Path) -> None:
     if done.returncode == 0:
         return
     codes = set(re.findall(r"^npm (?:error|ERR!) (?:code|errno) (\S+)", done.stderr, re.MULTILINE))
+    if codes & UNREACHABLE:
+        message = f"npm does not reach its registry ({', '.join(sorted(codes & UNREACHABLE))})"
+        raise NpmUnreachable(message)
     errors = "\n".join(re.findall(r"^npm (?:error|ERR!) .+", done.stderr, re.MULTILINE)[:20])
     message = f"npm install of {package.npm}@{package.version} failed:\n{errors or done.stderr}"
-    raise (NpmUnreachable if codes & UNREACHABLE else InstallFailed)(message)
+    raise InstallFailed(message)
 
 
 def main() -> None:
