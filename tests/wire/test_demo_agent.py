@@ -845,6 +845,7 @@ def test_a_session_is_listed_and_loaded_by_a_later_process(start: Callable[..., 
     where = {"sessionId": session, "cwd": str(second.folder), "mcpServers": []}
     loaded = second.call("session/load", where)["result"]
     assert loaded["configOptions"][0]["currentValue"] == "auto"
+    second.update("available_commands_update")
     kinds = [u["sessionUpdate"] for u in second.updates()]
     turn = ["user_message_chunk", "agent_thought_chunk", "tool_call", "agent_message_chunk"]
     assert kinds[: kinds.index("available_commands_update")] == turn * 2

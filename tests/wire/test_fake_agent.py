@@ -350,6 +350,19 @@ def test_two_requests_can_be_open_at_once(turn: Callable[[Steps], Turn]) -> None
     assert played.client.text() == "b"
 
 
+def test_an_error_is_an_answer_too(turn: Callable[[Steps], Turn]) -> None:
+    ask = {"ask": "_vendor/question", "as": "q", "wait": False}
+    refused = {"error": [{"say": "refused"}]}
+    played = turn([PROMPT, ask, {"answered": "q", "answers": refused}, {"reply": "end_turn"}])
+    request = played.client.asked("_vendor/question")
+
+    error = {"code": -32601, "message": "?"}
+    played.client.send({"jsonrpc": "2.0", "id": request["id"], "error": error})
+
+    played.outcome()
+    assert played.client.text() == "refused"
+
+
 def test_an_answer_that_is_not_as_expected_ends_the_agent(turn: Callable[[Steps], Turn]) -> None:
     ask = {"ask": "_vendor/question", "as": "q", "wait": False}
     played = turn([PROMPT, ask, {"answered": "q", "result": {"n": 1}}])
