@@ -12,6 +12,7 @@ __all__ = ["Listeners", "Subscription"]
 _log = logging.getLogger("silo_nb.session")
 
 Ts = TypeVarTuple("Ts")
+_Entry = tuple[contextvars.Context, Callable[[*Ts], object]]
 
 
 class Subscription:
@@ -42,7 +43,7 @@ class Listeners(Generic[*Ts]):
 
     def __init__(self) -> None:
         # A tuple, replaced as a whole: the agent thread reads while any thread subscribes.
-        self._entries: tuple[tuple[contextvars.Context, Callable[[*Ts], object]], ...] = ()
+        self._entries: tuple[_Entry[*Ts], ...] = ()
 
     def add(self, listener: Callable[[*Ts], object]) -> Subscription:
         """Register `listener` and return its subscription."""
@@ -56,12 +57,19 @@ class Listeners(Generic[*Ts]):
 
     def tell(self, *args: *Ts) -> int:
         """Call every listener in order; return how many did not raise."""
+        return self._tell(self._entries, *args)
+
+    def tell_first(self, *args: *Ts) -> int:
+        """Call the listener that was registered first; return how many did not raise."""
+        return self._tell(self._entries[:1], *args)
+
+    def _tell(self, entries: tuple[_Entry[*Ts], ...], *args: *Ts) -> int:
         told = 0
-        for context, listener in self._entries:
+        for context, listener in entries:
             try:
                 context.run(listener, *args)
                 told += 1
-            except Exception:  # noqa: BLE001 - whatever a user's callback raises is its own affair
+            except BaseException:  # noqa: BLE001 - whatever it raises, sys.exit() too, is its affair
                 _log.exception("listener %r raised; the session goes on", listener)
         return told
 

@@ -7,6 +7,7 @@ it, :meth:`LiveSession.take` reduces, journals and tells the listeners. No step 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -74,6 +75,8 @@ class LiveSession:
         self._unclaimed: list[Mapping[str, Any]] = []
         self._unwritten: list[Update] = []
         self._early: list[Update] = []
+        self._untold: deque[Update] = deque()
+        self._telling = False
         self._disposal: asyncio.Future[None] | None = None
 
     # ---------------------------------------------------------------------------------- state
@@ -168,11 +171,35 @@ class LiveSession:
         else:
             # An agent may ask something before it has opened the session.
             self._unwritten.append(update)
+        self._untold.append(update)
+        self.tell()
+
+    def tell(self) -> None:
+        """Tell the listeners, in order, what they have not heard yet.
+
+        What one of them causes meanwhile, by answering an ask for example, is told when all have
+        heard what came before it. The first listener ever also hears what came while there was
+        none; see FAULTS R16.
+        """
+        if self._telling:
+            return
+        self._telling = True
+        try:
+            if self._early and self.on_update:
+                early, self._early = self._early, []
+                for update in early:
+                    self.on_update.tell_first(update)
+            while self._untold:
+                self._tell(self._untold.popleft())
+        finally:
+            self._telling = False
+
+    def _tell(self, update: Update) -> None:
         if update.commands is not None or update.config_options is not None or update.mode_id:
             self._take_controls(update)
         if self.on_update:
             self.on_update.tell(update)
-        elif turn is None and len(self._early) < EARLY_LIMIT:
+        elif self.turns.running is None and len(self._early) < EARLY_LIMIT:
             self._early.append(update)
 
     def _take_controls(self, update: Update) -> None:
@@ -190,11 +217,6 @@ class LiveSession:
                 for option in self.config_options
             )
             self.on_config_options_changed.tell()
-
-    def claim_early(self) -> list[Update]:
-        """Return, once, the updates that came while nobody listened; see FAULTS R16."""
-        early, self._early = self._early, []
-        return early
 
     def end_run(self) -> None:
         """Let the agent's next chunk without an id begin a message of its own."""

@@ -238,12 +238,8 @@ class Session:
         """
         subscription = self._live.on_update.add(listener)
         if not self._live.closed:
-            agent_thread().call(self._tell_early)
+            agent_thread().call(self._live.tell)
         return subscription
-
-    def _tell_early(self) -> None:
-        for update in self._live.claim_early():
-            self._live.on_update.tell(update)
 
     def on_permission(self, listener: Callable[[PermissionRequest], object]) -> Subscription:
         """Call `listener` with every permission request.
