@@ -90,9 +90,10 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 @pytest.fixture
 def stub_model() -> Iterator[StubModel]:
-    """A stub model server of the test's own."""
+    """A stub model server of the test's own; an agent that wants more than it serves is news."""
     with StubModel() as model:
         yield model
+    assert model.unknown_paths == ()
 
 
 @pytest.fixture

@@ -58,6 +58,7 @@ def profile_for(name: str, home: Path, url: str, *, signed_in: bool = True) -> d
         del environment[recipe.key_variable]
         if recipe.login_file:
             files[recipe.login_file] = ""
+    (home / "tmp").mkdir()
     for path, content in files.items():
         (home / path).parent.mkdir(parents=True, exist_ok=True)
         (home / path).write_text(content, "utf-8")
@@ -79,6 +80,7 @@ def _environment(home: Path) -> dict[str, str]:
         "NO_COLOR": "1",
         "NO_PROXY": "127.0.0.1",
         "TERM": "dumb",
+        "TMPDIR": str(home / "tmp"),
         "XDG_CACHE_HOME": str(home / ".cache"),
         "XDG_CONFIG_HOME": str(home / ".config"),
         "XDG_DATA_HOME": str(home / ".local" / "share"),

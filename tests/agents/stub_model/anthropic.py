@@ -19,10 +19,10 @@ from .dialect import (
     joined_text,
     new_id,
 )
-from .script import Call, Playable, Text
+from .script import Call
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
 USAGE = {"input_tokens": TOKENS_IN, "output_tokens": TOKENS_OUT}
 # Signatures of thoughts are opaque to clients; this one is base64, as they expect.
@@ -49,13 +49,8 @@ class AnthropicDialect:
         tools = {tool["name"]: tool.get("input_schema") for tool in body.get("tools") or []}
         return Conversation(tuple(entries), tools)
 
-    def reply(self, model: str, blocks: Sequence[Playable]) -> Json:
-        """Return the answer to a request that does not want a stream."""
-        content = [{"type": "text", "text": b.text} for b in blocks if isinstance(b, Text)]
-        return _message(model, content=content, stop_reason="end_turn", usage=USAGE)
-
     def writer(self, sse: Sse, body: Json, model: str) -> Writer:
-        """Begin the answer to a request that wants a stream."""
+        """Begin the answer to a request."""
         del body
         return _AnthropicWriter(sse, model)
 

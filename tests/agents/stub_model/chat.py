@@ -18,10 +18,10 @@ from .dialect import (
     joined_text,
     new_id,
 )
-from .script import Call, Playable, Text
+from .script import Call
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
 USAGE = {
     "prompt_tokens": TOKENS_IN,
@@ -44,25 +44,8 @@ class ChatDialect:
         functions = [tool["function"] for tool in body.get("tools") or []]
         return Conversation(entries, {f["name"]: f.get("parameters") for f in functions})
 
-    def reply(self, model: str, blocks: Sequence[Playable]) -> Json:
-        """Return the answer to a request that does not want a stream."""
-        text = "".join(block.text for block in blocks if isinstance(block, Text))
-        choice = {
-            "index": 0,
-            "message": {"role": "assistant", "content": text},
-            "finish_reason": "stop",
-        }
-        return {
-            "id": new_id("chatcmpl-"),
-            "object": "chat.completion",
-            "created": 0,
-            "model": model,
-            "choices": [choice],
-            "usage": USAGE,
-        }
-
     def writer(self, sse: Sse, body: Json, model: str) -> Writer:
-        """Begin the answer to a request that wants a stream."""
+        """Begin the answer to a request."""
         del body
         return _ChatWriter(sse, model)
 

@@ -107,11 +107,8 @@ class Dialect(Protocol):
     def conversation(self, body: Json) -> Conversation:
         """Read a request."""
 
-    def reply(self, model: str, blocks: Sequence[Playable]) -> Json:
-        """Return the answer to a request that does not want a stream."""
-
     def writer(self, sse: Sse, body: Json, model: str) -> Writer:
-        """Begin the answer to a request that wants a stream."""
+        """Begin the answer to a request."""
 
 
 def new_id(prefix: str) -> str:

@@ -17,10 +17,10 @@ from .dialect import (
     joined_text,
     new_id,
 )
-from .script import Call, Playable
+from .script import Call
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
 USAGE = {
     "promptTokenCount": TOKENS_IN,
@@ -57,15 +57,15 @@ class GeminiDialect:
         }
         return Conversation(tuple(entries), tools)
 
-    def reply(self, model: str, blocks: Sequence[Playable]) -> Json:
-        """Return the answer to a request that does not want a stream."""
-        del blocks
-        return _response(model, {"text": CHOICE_OF_MODEL}, "STOP")
-
     def writer(self, sse: Sse, body: Json, model: str) -> Writer:
-        """Begin the answer to a request that wants a stream."""
+        """Begin the answer to a request."""
         del body
         return _GeminiWriter(sse, model)
+
+
+def choice_of_model(model: str) -> Json:
+    """Return the answer to ``:generateContent``, which gemini asks before each turn."""
+    return _response(model, {"text": CHOICE_OF_MODEL}, "STOP")
 
 
 def _response(model: str, part: Json, finish_reason: str | None = None) -> Json:

@@ -19,7 +19,7 @@ from .dialect import (
     joined_text,
     new_id,
 )
-from .script import Call, Playable, Text
+from .script import Call
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -46,13 +46,8 @@ class ResponsesDialect:
         tools = dict(_tool(tool) for tool in body.get("tools") or [])
         return Conversation(tuple(item for item in items if item), tools)
 
-    def reply(self, model: str, blocks: Sequence[Playable]) -> Json:
-        """Return the answer to a request that does not want a stream."""
-        text = "".join(block.text for block in blocks if isinstance(block, Text))
-        return _response(new_id("resp_"), model, "completed", [_message(new_id("msg_"), text)])
-
     def writer(self, sse: Sse, body: Json, model: str) -> Writer:
-        """Begin the answer to a request that wants a stream."""
+        """Begin the answer to a request."""
         del body
         return _ResponsesWriter(sse, model)
 

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import gzip
 import json
 import threading
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, ClassVar, Self, cast
 from urllib.parse import urlsplit
 
 from .anthropic import AnthropicDialect
 from .chat import ChatDialect
 from .dialect import Dialect, Json, next_turn, play
-from .gemini import GeminiDialect
+from .gemini import GeminiDialect, choice_of_model
 from .responses import ResponsesDialect
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-MODELS = ("stub-model", "claude-sonnet-4-5", "gpt-5.5")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +28,6 @@ class ModelRequest:
     Attributes:
         script: the script whose marker the prompt carried, None for titles and the like.
         step: which step of the script was played.
-        tools: names of the tools on offer.
         results: what the model was told its last tool calls came to.
     """
 
@@ -39,7 +35,6 @@ class ModelRequest:
     model: str
     script: str | None
     step: int
-    tools: tuple[str, ...]
     results: tuple[str, ...]
 
 
@@ -121,7 +116,6 @@ class _Handler(BaseHTTPRequestHandler):
         "/chat/completions": ChatDialect(),
         "/responses": ResponsesDialect(),
         ":streamGenerateContent": GeminiDialect(),
-        ":generateContent": GeminiDialect(),
     }
 
     @property
@@ -136,43 +130,29 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, *_: object) -> None:
         """Keep the tests' stderr free of an access log."""
 
-    def do_HEAD(self) -> None:
-        """Say that the server is there."""
-        self._send_json({})
-
     def do_GET(self) -> None:
-        """List models."""
-        path = urlsplit(self.path).path
-        if path.endswith("/models"):
-            models = [{"id": model, "object": "model", "owned_by": "stub"} for model in MODELS]
-            self._send_json({"object": "list", "data": models, "has_more": False})
-        else:
-            self._not_found(path)
+        """Note what is not served: lists of models, updates, telemetry."""
+        self._not_found(urlsplit(self.path).path)
 
     def do_POST(self) -> None:
         """Answer as the model."""
-        body = self._read_json()
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         path = urlsplit(self.path).path
-        if path.endswith(("count_tokens", ":countTokens")):
-            self._send_json({"input_tokens": 100, "totalTokens": 100})
+        model = body.get("model") or path.rpartition("/")[2].partition(":")[0]
+        if path.endswith(":generateContent"):
+            self._send_json(choice_of_model(model))
             return
-        ending = next((end for end in self.DIALECTS if path.endswith(end)), None)
-        if ending is None:
+        dialect = next((d for end, d in self.DIALECTS.items() if path.endswith(end)), None)
+        if dialect is None:
             self._not_found(path)
             return
-        model = body.get("model") or path.rpartition("/")[2].partition(":")[0]
-        streams = body.get("stream") or ending == ":streamGenerateContent"
-        self._answer(self.DIALECTS[ending], body, model, streams=bool(streams))
+        self._answer(dialect, body, model)
 
-    def _answer(self, dialect: Dialect, body: Json, model: str, *, streams: bool) -> None:
+    def _answer(self, dialect: Dialect, body: Json, model: str) -> None:
         conversation = dialect.conversation(body)
         turn = next_turn(conversation)
-        tools = tuple(sorted(conversation.tools))
         results = conversation.results if turn.script else ()
-        self._stub.note(ModelRequest(dialect.name, model, turn.script, turn.step, tools, results))
-        if not streams:
-            self._send_json(dialect.reply(model, turn.blocks))
-            return
+        self._stub.note(ModelRequest(dialect.name, model, turn.script, turn.step, results))
         self.send_response(HTTPStatus.OK)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Transfer-Encoding", "chunked")
@@ -206,19 +186,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(data)
-
-    def _read_json(self) -> dict[str, Any]:
-        if "chunked" in self.headers.get("Transfer-Encoding", ""):
-            data = b"".join(iter(self._read_chunk, b""))
-        else:
-            data = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        if self.headers.get("Content-Encoding") == "gzip":
-            data = gzip.decompress(data)
-        return cast("dict[str, Any]", json.loads(data or b"{}"))
-
-    def _read_chunk(self) -> bytes:
-        data = self.rfile.read(int(self.rfile.readline(), 16))
-        self.rfile.readline()
-        return data
+        self.wfile.write(data)
