@@ -19,12 +19,11 @@ _WIDTH = 400
 def brief_errors() -> Iterator[None]:
     """Let an error of silo_nb's end the cell as ever, shown as :func:`brief_lines`.
 
-    A prompt the agent does not take is a ValueError, and is told the same way. Anything else is a
-    mistake of ours or of the user's code and keeps its traceback.
+    So is an interrupt. Anything else is a mistake of ours, and keeps its traceback.
     """
     try:
         yield
-    except (SiloError, ValueError) as error:
+    except (SiloError, KeyboardInterrupt) as error:
         lines = brief_lines(error)
         # IPython asks an exception how it wants to be shown, if it has this attribute.
         error.__dict__["_render_traceback_"] = lambda: lines

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 
@@ -15,12 +14,13 @@ from silo_nb.ipython.asking import ask_person
 from silo_nb.ipython.front_end import FrontEnd, front_end
 from silo_nb.ipython.live import Output, Painter
 from silo_nb.ipython.options import USAGE, CellOptions
+from silo_nb.ipython.paths import short_path
 from silo_nb.ipython.record import Note, TurnRecord, plan_steps, rows_of
 from silo_nb.ipython.sessions import CellSession, session_book
 from silo_nb.model import Usage
 from silo_nb.model.text import one_line
 from silo_nb.profiles import load_profiles
-from silo_nb.runtime import agent_thread, kernel_compat
+from silo_nb.runtime import agent_thread
 from silo_nb.session import PermissionRequest, PromptResult
 from silo_nb.session.prompts import wire_prompt
 
@@ -36,9 +36,8 @@ def run_cell(shell: InteractiveShell, options: CellOptions, text: str) -> Prompt
         text: the prompt, literally.
 
     Raises:
-        UsageError: there is nothing to ask.
+        UsageError: there is nothing to ask, or it has content this agent does not take.
         SiloError: there is no session, or the turn could not be completed.
-        ValueError: the prompt has content this agent does not take.
         KeyboardInterrupt: interrupted while connecting, or twice while the turn ran.
     """
     if not text.strip() and not options.files:
@@ -48,7 +47,10 @@ def run_cell(shell: InteractiveShell, options: CellOptions, text: str) -> Prompt
     session = _find_or_open(options, output)
     session_book().last = session
     said = [text] if text.strip() else []
-    blocks = wire_prompt([*said, *options.files], session.live.card.prompt)
+    try:
+        blocks = wire_prompt([*said, *options.files], session.live.card.prompt)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
     result = _Turn(session, options.policy, front, output).run(blocks)
     if options.output is not None:
         shell.user_ns[options.output] = result
@@ -67,8 +69,10 @@ def _find_or_open(options: CellOptions, output: Output) -> CellSession:
     output.paint(TurnRecord(agent=one_line(label), state="connecting", rows=()))
     try:
         opened = book.open(profile, options.session)
-    except (SiloError, KeyboardInterrupt):
+    except (SiloError, KeyboardInterrupt) as error:
         output.give_up(TurnRecord(agent=one_line(label), state="not-connected", rows=()))
+        if isinstance(error, KeyboardInterrupt):
+            error.args = ("interrupted while connecting; what was started is being ended",)
         raise
     if remark:
         opened.remarks.append(remark)
@@ -95,7 +99,7 @@ class _Turn:
         self._output = output
         self._started = time.monotonic()
         self._before = live.transcript
-        self._where = "" if session.is_introduced else _short(Path(live.cwd))
+        self._where = "" if session.is_introduced else short_path(Path(live.cwd))
         self._painter = Painter(live, output, session.shown, self._where)
         self._updates = front.shows == "live"
         self._answers = Answers(live, policy=policy, ask_person=self._ask if front.asks else None)
@@ -109,8 +113,9 @@ class _Turn:
             turn = agent_thread().run(self._live.prompt(blocks))
             result = self._answers.wait_for(turn, self._cancel)
             state = "done" if result.stop_reason == "end_turn" else result.stop_reason
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as error:
             state, remark = "cancelled", "Interrupted twice: the agent may still be working."
+            error.args = ("interrupted twice, so this cell no longer waits for the agent",)
             raise
         finally:
             self._painter.stop()
@@ -152,22 +157,10 @@ class _Turn:
             plan=() if transcript.plan is self._before.plan else plan_steps(transcript.plan),
             usage=_changed(transcript.usage, self._before.usage),
             where=self._where,
-            journal=_short(handle.journal_path) if handle.journal_path else "",
+            journal=short_path(handle.journal_path) if handle.journal_path else "",
             footnotes=(f"Not journaled: {one_line(problem)}",) if problem else (),
         )
 
 
 def _changed(usage: Usage | None, before: Usage | None) -> Usage | None:
     return None if usage is before else usage
-
-
-def _short(path: Path) -> str:
-    """Return a path as the reader of this notebook would write it."""
-    try:
-        inside = os.path.relpath(path, kernel_compat.notebook_directory())
-    except (OSError, ValueError):  # the working directory is gone, or on another drive
-        return one_line(str(path), 400)
-    if not inside.startswith("..") and inside != ".":
-        return one_line(inside, 400)
-    home = str(Path.home())
-    return one_line("~" + str(path)[len(home) :] if str(path).startswith(home) else str(path), 400)

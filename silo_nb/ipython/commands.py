@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
-from html import escape
 
 from IPython.core.error import UsageError
 
 from silo_nb.errors import NotYet
 from silo_nb.ipython.options import did_you_mean
 from silo_nb.ipython.outputs import say, show
+from silo_nb.ipython.paths import short_path
+from silo_nb.ipython.record import table_html
 from silo_nb.ipython.sessions import session_book
 from silo_nb.model.text import one_line
 from silo_nb.profiles import load_profiles
@@ -56,10 +57,9 @@ def _sessions(rest: str) -> None:
     rows = []
     for live in manager.live_sessions():
         session = Session(live)
-        journal = session.journal_path or f"none: {session.journal_problem}"
-        rows.append(
-            (session.id, book.name_of(live), session.status, session.agent_name, str(journal))
-        )
+        path, problem = session.journal_path, session.journal_problem
+        journal = short_path(path) if path else f"none: {problem}"
+        rows.append((session.id, book.name_of(live), session.status, session.agent_name, journal))
     if rows:
         _show_table(("session", "name", "status", "agent", "journal"), rows)
     else:
@@ -110,21 +110,15 @@ _COMMANDS: dict[str, Callable[[str], None]] = {
     "log": _log,
     "nest": _nest,
 }
+_WIDTH = 300
 _LATER = ("use", "config", "resume", "clear", "export", "doctor")
 
 
 def _show_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    cells = [[one_line(cell, 300) for cell in row] for row in rows]
+    cells = [[one_line(cell, _WIDTH) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
     lines = (
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in (heads, *cells)
     )
-    look = ' style="text-align:left;white-space:pre-wrap"'
-    head = "".join(f"<th{look}>{escape(cell)}</th>" for cell in heads)
-    body = "".join(
-        f"<tr>{''.join(f'<td{look}><code>{escape(cell)}</code></td>' for cell in row)}</tr>"
-        for row in cells
-    )
-    html = f"<table><tbody><tr>{head}</tr>{body}</tbody></table>"
-    show({"text/html": html, "text/plain": "\n".join(lines)}, once=True)
+    show({"text/html": table_html(heads, cells), "text/plain": "\n".join(lines)}, once=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from dataclasses import replace
 
 from silo_nb.ipython.front_end import FrontEnd
 from silo_nb.ipython.outputs import ShownBundle, show
@@ -112,6 +113,7 @@ class Painter:
     def __init__(self, live: LiveSession, output: Output, first_entry: int, where: str) -> None:
         self._live = live
         self._output = output
+        self._old_plan = live.transcript.plan
         self._first_entry = first_entry
         self._where = where
         self._started = time.monotonic()
@@ -133,9 +135,12 @@ class Painter:
 
     def record(self) -> TurnRecord:
         """Return what is to be seen now."""
-        return live_record(
-            self._live, self._first_entry, time.monotonic() - self._started, self._where
-        )
+        elapsed = time.monotonic() - self._started
+        record = live_record(self._live, self._first_entry, elapsed, self._where)
+        if self._live.transcript.plan is self._old_plan:
+            # That of an earlier turn.
+            return replace(record, plan=())
+        return record
 
     def _on_update(self, update: Update) -> None:
         self._pace.earn(_UPDATE_SIZE + len(update.text or ""))

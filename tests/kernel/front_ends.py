@@ -82,9 +82,5 @@ def displayed(cell: Cell) -> list[tuple[str, int]]:
 
 def shown_error(cell: Cell) -> list[str]:
     """Return the lines of the traceback the front end is given."""
-    return [
-        line
-        for message in cell.iopub
-        if message["msg_type"] == "error"
-        for line in message["content"]["traceback"]
-    ]
+    errors = [message["content"] for message in cell.iopub if message["msg_type"] == "error"]
+    return "\n".join(part for error in errors for part in error["traceback"]).splitlines()

@@ -117,7 +117,7 @@ class TestRows:
         """claude-agent-acp 0.101 sends the output of commands so."""
         call = ToolCall(tool_call_id="t", title="ls", content=(TextBlock("```console\na\nb\n```"),))
 
-        assert tool_row(call).details == (Detail("text", Excerpt("a\nb\n")),)
+        assert tool_row(call).details == (Detail("text", Excerpt("a\nb")),)
 
     def test_how_an_ask_ended_is_told(self) -> None:
         def ended(outcome: str | None, option: str | None = None, by: str | None = None) -> str:

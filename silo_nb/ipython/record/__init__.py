@@ -8,7 +8,7 @@ how much of it, ``html``, ``markdown`` and ``plain`` how.
 from silo_nb.ipython.record.bundle import frozen_bundle
 from silo_nb.ipython.record.entries import plan_steps, rows_of
 from silo_nb.ipython.record.excerpt import Excerpt
-from silo_nb.ipython.record.html import answered_html, question_html, record_html
+from silo_nb.ipython.record.html import answered_html, question_html, record_html, table_html
 from silo_nb.ipython.record.plain import details_plain, record_plain
 from silo_nb.ipython.record.prose import open_fence
 from silo_nb.ipython.record.rows import Gap, Note, Row, Said, Thought
@@ -34,5 +34,6 @@ __all__ = [
     "record_html",
     "record_plain",
     "rows_of",
+    "table_html",
     "tool_row",
 ]

@@ -15,7 +15,7 @@ from silo_nb.model.text import inert
 
 __all__ = ["code_html", "text_html"]
 
-_TEX = re.compile(r"\$|\\(?=[a-zA-Z()\[\]])")
+_TEX = re.compile(r"[$\\]")
 
 
 def text_html(text: str) -> str:

@@ -27,7 +27,7 @@ from silo_nb.ipython.record.words import (
 )
 from silo_nb.model import PlanEntry
 
-__all__ = ["answered_html", "question_html", "record_html"]
+__all__ = ["answered_html", "question_html", "record_html", "table_html"]
 
 
 def record_html(record: TurnRecord, *, fold: bool = True) -> str:
@@ -67,6 +67,14 @@ def question_html(agent: str, row: Tool, options: Sequence[str]) -> str:
         f"{_tool_body(row)}<ol{style('options')}>{answers}</ol>"
         f"<div{style('foot')}>Answering only tells the agent; it is no sandbox.</div></div>"
     )
+
+
+def table_html(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table of texts."""
+    head = "".join(f"<th{style('th')}>{text_html(cell)}</th>" for cell in heads)
+    body = ("".join(f"<td{style('td')}>{text_html(cell)}</td>" for cell in row) for row in rows)
+    lines = "".join(f"<tr{style('tr')}>{line}</tr>" for line in (head, *body))
+    return f"<div{style('bare')}><table{style('table')}><tbody>{lines}</tbody></table></div>"
 
 
 def answered_html(row: Tool, outcome: str) -> str:

@@ -27,10 +27,14 @@ COLOURS = {
 _MONO = "font-family:var(--jp-code-font-family,Menlo,Consolas,'DejaVu Sans Mono',monospace)"
 _CODE_SIZE = "font-size:.93em;line-height:1.5"
 
-_STYLES = {
-    "root": f"border:1px solid {_LINE};border-radius:8px;overflow:hidden;margin:2px 0;"
+_FONT = (
     "font-family:var(--jp-ui-font-family,system-ui,-apple-system,'Segoe UI',Helvetica,Arial,"
-    "sans-serif);font-size:var(--jp-ui-font-size1,13px);line-height:1.55;text-align:left",
+    "sans-serif);font-size:var(--jp-ui-font-size1,13px);line-height:1.55;text-align:left"
+)
+
+_STYLES = {
+    "root": f"border:1px solid {_LINE};border-radius:8px;overflow:hidden;margin:2px 0;{_FONT}",
+    "bare": _FONT,
     "head": f"border-bottom:1px solid {_HAIR};padding:6px 14px;overflow-wrap:break-word",
     "state": "float:right;padding-left:12px;font-size:.92em",
     "body": "padding:12px 14px 1px",

@@ -105,7 +105,7 @@ def _texts(call: ToolCall, *, full: bool) -> list[Detail]:
 def _unfenced(text: str) -> str:
     """Return `text` without the code fence that claude-agent-acp puts around what tools return."""
     fenced = _FENCED.fullmatch(text.strip())
-    return fenced[2] if fenced else text.strip("\n")
+    return (fenced[2] if fenced else text).strip("\n")
 
 
 def _as_json(value: Any) -> str:
@@ -122,7 +122,8 @@ def _places(call: ToolCall, cwd: str) -> tuple[str, ...]:
 
 
 def _relative(path: str, cwd: str) -> str:
-    return path.removeprefix(cwd.rstrip("/") + "/") if cwd else path
+    inside = path.removeprefix(cwd.rstrip("/") + "/") if cwd else path
+    return "." if path == cwd else inside
 
 
 def _facts(call: ToolCall, diffs: Sequence[DiffText]) -> tuple[str, ...]:

@@ -110,7 +110,7 @@ def _usage(usage: Usage | None) -> list[str]:
     if usage.used is not None:
         of = f" of {_tokens(usage.size)}" if usage.size else ""
         words.append(f"{_tokens(usage.used)}{of} tokens of context")
-    if usage.cost is not None:
+    if usage.cost:
         words.append(f"{usage.cost:.2f} {one_line(usage.currency or '', 8)}".strip())
     return words
 
