@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-import orjson
+import msgspec
 
 from silo_nb.journal.shortening import shorten
 
@@ -28,7 +28,8 @@ REDACTED = "[redacted]"
 _SHORTEST_SECRET = 8
 _MAX_DEPTH = 200
 _TOO_DEEP = "[nested too deep]"
-_INTEGER_RANGE = range(-(1 << 63), 1 << 64)
+_INTEGER_BITS = 8_192  # Python writes and reads integers of at most 4,300 digits
+_UNUSUAL = (TypeError, ValueError, RecursionError)
 
 
 class Encoder:
@@ -46,13 +47,13 @@ class Encoder:
         usable = {scalar_text(secret) for secret in secrets if len(secret) >= _SHORTEST_SECRET}
         # Longest first: of two secrets that share a beginning, the longer is replaced whole.
         self._secrets = sorted(usable, key=len, reverse=True)
-        self._needles = [orjson.dumps(secret)[1:-1] for secret in self._secrets]
+        self._needles = [msgspec.json.encode(secret)[1:-1] for secret in self._secrets]
 
     def line(self, record: dict[str, Any]) -> bytes:
         """Return the record as one line of UTF-8 that ends with a newline."""
         try:
             data = _dumps(record)
-        except TypeError:  # a lone surrogate, a key that is no string, too deep, too big a number
+        except _UNUSUAL:  # a lone surrogate, an odd key, too deep, too big a number
             record = _plain(record)
             data = _dumps(record)
         if any(needle in data for needle in self._needles):
@@ -123,9 +124,7 @@ def scalar_text(text: str) -> str:
 
 
 def _dumps(record: dict[str, Any]) -> bytes:
-    # The sum is a copy on purpose: what orjson 3.13 returns keeps the 64 KiB it was made in, and
-    # thousands of lines may wait for their sync.
-    return orjson.dumps(record, default=_default) + b"\n"
+    return _ENCODER.encode(record) + b"\n"
 
 
 def _default(value: object) -> Any:
@@ -159,9 +158,9 @@ def _plain(value: Any, depth: int = 0) -> Any:
 
 
 def _representable(value: Any) -> Any:
-    if not isinstance(value, int) or value in _INTEGER_RANGE:
-        return value
-    try:
-        return float(value)
-    except OverflowError:
+    if isinstance(value, int) and value.bit_length() > _INTEGER_BITS:
         return "[number too big]"
+    return value
+
+
+_ENCODER = msgspec.json.Encoder(enc_hook=_default)

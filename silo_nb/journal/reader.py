@@ -15,7 +15,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import orjson
+import msgspec
 
 from silo_nb.errors import JournalError
 from silo_nb.journal.descriptors import close_private, open_private
@@ -34,6 +34,8 @@ _BEGINNING = re.compile(rb'\{"v":1,"(?:seq":|k":"session")')
 _BEGINNINGS_TRIED = 16
 _BEFORE_A_VALUE = (b":", b",", b"[")
 _HIGHEST_SEQ = 1 << 53
+_PARSE = msgspec.json.Decoder().decode
+_NOT_JSON = (ValueError, RecursionError)
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -164,7 +166,7 @@ class RecordReader:
         self.foreign = status.st_uid != os.geteuid()
         start = 0 if self._tail is None else max(0, status.st_size - self._tail)
         self.is_whole = start == 0
-        loads = orjson.loads
+        loads = _PARSE
         seen = self._seen
         for line, is_whole in _lines(fd, start):
             try:
@@ -173,7 +175,7 @@ class RecordReader:
                 if record["v"] == VERSION and type(record["k"]) is str and seen.add_next(seq):
                     yield record
                     continue
-            except (ValueError, TypeError, KeyError):
+            except (*_NOT_JSON, TypeError, KeyError):
                 pass
             yield from self._other(line, is_whole=is_whole)
 
@@ -284,8 +286,8 @@ def _after_newline(fd: int) -> bytes:
 def _parsed(line: bytes) -> dict[str, Any] | None:
     """Return the record a line holds, or None."""
     try:
-        record = orjson.loads(line)
-    except ValueError:
+        record = _PARSE(line)
+    except _NOT_JSON:
         return None
     if not isinstance(record, dict):
         return None

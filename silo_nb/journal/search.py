@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-import orjson
+import msgspec
 
 from silo_nb.errors import JournalError
 from silo_nb.journal.descriptors import close_private, open_private
@@ -53,13 +53,17 @@ def _newest_first(directory: Path) -> list[Path]:
 
 def _knows(path: Path, any_id: str) -> bool:
     try:
-        if not _mentions(path, orjson.dumps(any_id)):
+        if not _mentions(path, msgspec.json.encode(any_id)):
             return False
         reader = RecordReader(path)
         adopted = any(
             record["k"] == "meta" and record.get("sessionId") == any_id for record in reader
         )
-    except (OSError, JournalError, TypeError):  # vanished, unreadable, or no id that JSON can hold
+    except (
+        OSError,
+        JournalError,
+        UnicodeEncodeError,
+    ):  # vanished, unreadable, or no id that JSON can hold
         return False
     return adopted or (reader.header is not None and reader.header.get("sessionId") == any_id)
 

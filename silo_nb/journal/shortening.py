@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-import orjson
+import msgspec
 
 CUT = "cut"
 """The field of a shortened record that lists what was cut."""
@@ -46,7 +46,7 @@ def shorten(record: dict[str, Any], limit: int) -> dict[str, Any]:
 
 
 def _fits(record: dict[str, Any], limit: int) -> bool:
-    return len(orjson.dumps(record)) < limit
+    return len(msgspec.json.encode(record)) < limit
 
 
 def _with_strings_of(longest: int, record: dict[str, Any]) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def _skeleton(record: dict[str, Any], limit: int) -> dict[str, Any]:
     left_out: list[str] = []
     room = limit // 2
     for key, value in record.items():
-        size = len(orjson.dumps({key: value}))
+        size = len(msgspec.json.encode({key: value}))
         if size <= min(_SHORTEST_STRING, room):
             room -= size
             kept[key] = value

@@ -324,14 +324,14 @@ def test_a_cancelled_wait_does_not_disturb_the_writer(journal: Journal) -> None:
         ("\ud83d\ude00", "\N{GRINNING FACE}"),
         ({"\udfff": 1}, {"\ufffd": 1}),
         (float("nan"), None),
-        (1 << 70, float(1 << 70)),
-        (10**400, "[number too big]"),
+        (1 << 70, 1 << 70),
+        (10**5_000, "[number too big]"),
         ({1: "a"}, {"1": "a"}),
         ({"a"}, ["a"]),
-        (b"\xff", "[bytes]"),
+        (b"\xff", "/w=="),
         (object(), "[object]"),
     ],
-    ids=repr,
+    ids=["surrogate", "pair", "key", "nan", "big", "huge", "int-key", "set", "bytes", "object"],
 )
 def test_what_is_no_json_is_written_as_well_as_it_can_be(
     journal: Journal, value: object, written: object
