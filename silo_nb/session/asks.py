@@ -96,11 +96,19 @@ class PermissionRequest:
         return None
 
     def answer(self) -> None:
-        """Put the outcome on the wire. Called once, on the agent thread."""
-        if self._permission.outcome == "selected" and self._permission.option_id is not None:
-            self._request.reply(selected(self._permission.option_id))
-        elif self._permission.outcome == "cancelled":
-            self._request.reply(CANCELLED)
+        """Put the outcome on the wire. Called once, on the agent thread.
+
+        The agent may have withdrawn the request while somebody answered it on another thread. What
+        it never heard must not be on record as its permission.
+        """
+        asked = self._permission
+        if asked.outcome == "withdrawn":
+            return
+        reply = CANCELLED if asked.option_id is None else selected(asked.option_id)
+        if not self._request.reply(reply):
+            self._permission = replace(
+                asked, outcome="withdrawn", option_id=None, answered_by="agent"
+            )
 
     def _withdraw(self) -> None:
         self._finish("withdrawn", None, "agent")
