@@ -206,9 +206,9 @@ async def test_case_8_a_row_left_open_by_a_cancel_is_cancelled_for_good(play: Pl
 
     assert [call.status for call in result.tool_calls] == ["cancelled"]
     assert rows(session) == {"t1": "cancelled"}
+    await goes_on(session)
     on_record = [u.tool_call for u in await silo_nb.read_journal(session.id) if u.tool_call]
     assert [patch.status for patch in on_record] == ["in_progress", "in_progress"]
-    await goes_on(session)
 
 
 def row(session: Session) -> ToolCall:
