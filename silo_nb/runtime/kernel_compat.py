@@ -46,6 +46,7 @@ __all__ = [
     "notebook_path",
     "parent_header",
     "publish_status",
+    "receiver",
     "runs_kernel_loop",
     "set_shell_parent",
     "shell_names",
@@ -139,11 +140,16 @@ def shell_names(kernel: Any) -> ShellNames:
             stream = manager._shell_channel_to_main.to_stream
             reply_stream = manager.get_subshell_to_shell_channel_socket(None)
             flush_replies = False
-        if not callable(stream._recv_callback):
+        if not callable(receiver(stream)):
             raise PumpUnavailable(f"nothing receives shell messages in {kernel_version()}")
     except AttributeError as error:
         raise PumpUnavailable(f"{error} in {kernel_version()}") from error
     return ShellNames(cast("Stream", stream), reply_stream, flush_replies)
+
+
+def receiver(stream: Stream) -> Callable[[list[Any]], Any]:
+    """Return what a stream gives its messages to."""
+    return cast("Callable[[list[Any]], Any]", stream._recv_callback)
 
 
 def publish_status(kernel: Any, status: str, parent: Mapping[str, Any]) -> None:

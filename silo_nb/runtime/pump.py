@@ -40,6 +40,7 @@ COMM_MESSAGES = frozenset({"comm_open", "comm_msg", "comm_close"})
 ANSWERED_AT_ONCE = COMM_MESSAGES | {"comm_info_request", "kernel_info_request"}
 
 Frames = list[Any]
+Receiver = Callable[[Frames], Any]
 
 
 class Waker:
@@ -88,7 +89,10 @@ class ShellPump:
         self.kernel = kernel
         self._stream, self._reply_stream, self._flush_replies = kernel_compat.shell_names(kernel)
         self._attached = 0
-        self._original: Callable[[Frames], Any] | None = None
+        # ipykernel's own. Messages go back to it even if somebody else puts a receiver in between:
+        # that one may well call ours, and two receivers that call each other never end.
+        self._home = self._receiver
+        self._replaced = self._home
         self._parent_at_attach: ShellParent | None = None
 
     # ------------------------------------------------- while a cell blocks the main thread
@@ -104,13 +108,15 @@ class ShellPump:
             frames = self._stream.socket.recv_multipart(zmq.NOBLOCK, copy=False)
         except zmq.Again:
             return
-        self._dispatch(frames, cell_blocks=True)
+        # A receiver above ours may be there for a reason, and sees what comes back.
+        back = self._home if self._receiver == self._on_frames else self._receiver
+        self._dispatch(frames, back, cell_blocks=True)
 
     def release(self) -> None:
         """Let the loop receive again, after the last :meth:`poll`."""
         # The descriptor of a zmq socket signals once, and the polls may have used that up.
         # Setting the callback makes the stream look for itself.
-        self._stream.on_recv(self._stream._recv_callback, copy=False)  # noqa: SLF001 -- kernel_compat
+        self._stream.on_recv(self._receiver, copy=False)
 
     # --------------------------------------------------------- while a coroutine awaits
 
@@ -118,8 +124,8 @@ class ShellPump:
     def attached(self) -> Iterator[None]:
         """Receive through the kernel's running loop; several coroutines may be in here."""
         self._attached += 1
-        if not self._is_receiving():
-            self._original = self._stream._recv_callback  # noqa: SLF001 -- checked by kernel_compat
+        if self._receiver != self._on_frames:
+            self._replaced = self._receiver
             self._stream.on_recv(self._on_frames, copy=False)
         self._parent_at_attach = kernel_compat.cell_parent(self.kernel)
         try:
@@ -128,31 +134,32 @@ class ShellPump:
             self._attached -= 1
             # Whoever put a receiver of their own above ours may restore ours later: it then
             # passes everything on.
-            if not self._attached and self._is_receiving():
-                self._stream.on_recv(self._original, copy=False)
+            if not self._attached and self._receiver == self._on_frames:
+                self._stream.on_recv(self._replaced, copy=False)
 
-    def _is_receiving(self) -> bool:
-        return self._stream._recv_callback == self._on_frames  # noqa: SLF001 -- kernel_compat
+    @property
+    def _receiver(self) -> Receiver:
+        return kernel_compat.receiver(self._stream)
 
     def _on_frames(self, frames: Frames) -> None:
         if self._attached:
-            self._dispatch(frames, cell_blocks=False)
+            self._dispatch(frames, self._home, cell_blocks=False)
         else:
-            self._hand_back(frames)
+            self._hand_back(frames, self._home)
 
     # ------------------------------------------------------------------- one message
 
-    def _dispatch(self, frames: Frames, *, cell_blocks: bool) -> None:
+    def _dispatch(self, frames: Frames, back: Receiver, *, cell_blocks: bool) -> None:
         message_type = self._message_type(frames)
         if message_type not in ANSWERED_AT_ONCE:
-            self._hand_back(frames)
+            self._hand_back(frames, back)
             return
         session = self.kernel.session
         idents, parts = session.feed_identities(frames, copy=False)
         try:
             message = session.deserialize(parts, content=True, copy=False)
         except Exception:  # noqa: BLE001 -- not signed, not JSON, …: ipykernel has words for it
-            self._hand_back(frames)
+            self._hand_back(frames, back)
             return
         self._answer(message_type, idents, message, cell_blocks=cell_blocks)
 
@@ -164,17 +171,14 @@ class ShellPump:
         except Exception:  # noqa: BLE001 -- ipykernel's mark, or rubbish: its own receiver knows
             return ""
 
-    def _hand_back(self, frames: Frames) -> None:
-        original = self._original if self._is_receiving() else self._stream._recv_callback  # noqa: SLF001
-        if original is None:
-            return
-        if inspect.iscoroutinefunction(original):
+    def _hand_back(self, frames: Frames, receiver: Receiver) -> None:
+        if inspect.iscoroutinefunction(receiver):
             # An empty context: what the waiting cell set must not reach the cells after it.
-            contextvars.Context().run(self.kernel.io_loop.add_callback, original, frames)
+            contextvars.Context().run(self.kernel.io_loop.add_callback, receiver, frames)
         else:
             # ipykernel 6 only queues. At once, so that a failing cell finds in that queue what
             # it has to abort.
-            original(frames)
+            receiver(frames)
 
     def _answer(
         self, message_type: str, idents: Any, message: Mapping[str, Any], *, cell_blocks: bool

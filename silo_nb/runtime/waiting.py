@@ -177,15 +177,15 @@ def _block_main_thread(
             "Use 'await', or start it from a cell",
         )
     ending = _Ending(on_interrupt, grace)
-    given_up = False
     # Interrupts come first, so that none can strike while the pump lets go of the stream.
     with Interrupts(blocking=True) as interrupts, _host() as host, hosting_jobs(host.wake):
         interrupts.notify = host.wake
         future.add_done_callback(lambda _: host.wake())
-        while not future.done() and not given_up:
-            host.wait(BLOCKING_TICK)
+        while not future.done():
             run_jobs(while_waiting=True)
-            given_up = ending.is_due(interrupts.count)
+            if ending.is_due(interrupts.count):
+                break
+            host.wait(BLOCKING_TICK)
     # With on_interrupt, an interrupt of the last instant wanted what has happened: a turn's end.
     if not future.done() or (on_interrupt is None and interrupts.count):
         if on_interrupt is None:

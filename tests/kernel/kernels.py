@@ -137,6 +137,11 @@ class Kernel:
     def __enter__(self) -> Self:
         """Start it and wait until it answers."""
         self._log = self._resources.enter_context(tempfile.TemporaryFile("w+", encoding="utf-8"))
+        if os.name != "nt":
+            # No ports that another test run may take first, and no firewall.
+            sockets = self._resources.enter_context(tempfile.TemporaryDirectory(prefix="k"))
+            self._manager.transport = "ipc"
+            self._manager.ip = f"{sockets}/s"
         options: dict[str, Any] = {"cwd": str(self._cwd)} if self._cwd else {}
         self._manager.start_kernel(
             env=self._env, stdout=self._log, stderr=self._log, independent=False, **options
@@ -325,6 +330,10 @@ class Kernel:
                 _, message = self._client.session.recv(channel, mode=zmq.NOBLOCK)
                 if message is not None:
                     self._channels[channel](message)
+
+    def wait_idle(self, msg_id: str) -> None:
+        """Wait until the kernel says that it has handled a message."""
+        self.wait_until(lambda: "idle" in self.statuses(msg_id), "a message to be handled")
 
     def _on_iopub(self, message: dict[str, Any]) -> None:
         self.iopub.append(message)

@@ -87,6 +87,23 @@ class TestMessagesDuringACell:
         assert "got allow" in cell.text
 
     @both
+    def test_nothing_waits_for_a_tick(self, kernel: Kernel, wait: str) -> None:
+        """A click, the end of a turn and an interrupt each wake the cell themselves."""
+        kernel.run(
+            "from silo_nb.runtime import waiting\n"
+            "ticks = waiting.BLOCKING_TICK, waiting.HEARTBEAT\n"
+            "waiting.BLOCKING_TICK = waiting.HEARTBEAT = 30.0"
+        )
+        with within(5):
+            cell, comm = begin(kernel, wait)
+            kernel.comm(comm, {"answer": "allow"})
+            kernel.finish(cell)
+            cell, _ = begin(kernel, wait)
+            kernel.interrupt()
+            kernel.finish(cell)
+        kernel.run("waiting.BLOCKING_TICK, waiting.HEARTBEAT = ticks")
+
+    @both
     def test_comms_are_opened_and_closed_during_the_cell(self, kernel: Kernel, wait: str) -> None:
         kernel.run(
             "from IPython import get_ipython\n"
@@ -109,7 +126,8 @@ class TestMessagesDuringACell:
         """ipywidgets' JS sends no further trait update before it sees idle for the last one."""
         cell, comm = begin(kernel, wait)
         sent = kernel.comm(comm, {"run": "pass"})
-        kernel.wait_until(lambda: kernel.statuses(sent) == ["busy", "idle"], "busy and idle")
+        kernel.wait_idle(sent)
+        assert kernel.statuses(sent) == ["busy", "idle"]
         assert not cell.done
         kernel.comm(comm, {"answer": "allow"})
         kernel.finish(cell)
@@ -118,7 +136,7 @@ class TestMessagesDuringACell:
         """Front ends and servers (culling) take the last status for the kernel's."""
         cell, comm = begin(kernel, SYNC)
         sent = kernel.comm(comm, {"run": "pass"})
-        kernel.wait_until(lambda: kernel.statuses(sent) == ["busy", "idle"], "busy and idle")
+        kernel.wait_idle(sent)
         kernel.wait_until(lambda: kernel.statuses(cell.msg_id) == ["busy"] * 2, "busy again")
         last = [m for m in kernel.iopub if m["msg_type"] == "status"][-1]
         assert last["parent_header"]["msg_id"] == cell.msg_id
@@ -167,7 +185,9 @@ class TestMessagesDuringACell:
         count = "print([data['n'] for _, data in turn.handled[:-1]] == list(range(1000)))"
         cell, comm = begin(kernel, wait, then=count)
         for number in range(1000):
-            kernel.comm(comm, {"n": number})
+            sent = kernel.comm(comm, {"n": number})
+            if number % 100 == 99:  # zmq drops what is published to a client that does not read
+                kernel.wait_idle(sent)
         kernel.comm(comm, {"answer": "allow"})
         kernel.finish(cell)
         assert "True" in cell.text
@@ -512,9 +532,10 @@ class TestJobsOnTheMainThread:
 
     def test_they_run_while_the_kernel_is_idle(self, kernel: Kernel) -> None:
         kernel.run(f"{self.ASK}future = agent_thread().run(tool())")
-        # One request later the loop has been idle once.
-        kernel.request("is_complete_request", {"code": "1"})
-        assert kernel.run("print(future.result(timeout=0))").text == "MainThread\n"
+        with within(10):
+            while kernel.run("print(future.done())").text != "True\n":
+                pass  # between two cells the kernel is idle
+        assert kernel.run("print(future.result())").text == "MainThread\n"
 
     @both
     def test_an_interrupt_ends_the_job_and_the_turn(self, kernel: Kernel, wait: str) -> None:
@@ -636,6 +657,80 @@ class TestOtherLoopsAndThreads:
             own_kernel.comm(comm, {"answer": "allow"})
             own_kernel.finish(cell)
             assert "got allow" in cell.text
+
+
+class TestWithoutThePrivateNames:
+    """What changes when a future ipykernel, or another kernel, lacks what the pump needs."""
+
+    HIDE = (
+        "from IPython import get_ipython\n"
+        "class Strange:\n"
+        "    def __init__(self, kernel): self.kernel = kernel\n"
+        "    def __getattr__(self, name):\n"
+        "        if name == '_parent_ident': raise AttributeError(f'no {name}')\n"
+        "        return getattr(self.kernel, name)\n"
+        "shell = get_ipython()\n"
+        "real, shell.kernel = shell.kernel, None\n"
+        "shell.__dict__['strange'] = Strange(real)\n"
+        "type(shell).kernel = property(lambda shell: shell.__dict__['strange'])"
+    )
+
+    @both
+    def test_cells_wait_without_it_and_say_so_once(self, own_kernel: Kernel, wait: str) -> None:
+        own_kernel.run(self.HIDE)
+        for expected in (1, 0):
+            cell, _ = begin(own_kernel, wait)
+            own_kernel.interrupt()
+            own_kernel.finish(cell)
+            assert "got cancelled" in cell.text
+            assert cell.stderr.count("cannot receive clicks while a cell waits") == expected
+            assert cell.stderr.count("no _parent_ident in ipykernel") == expected
+
+    def test_a_slow_handler_is_left_to_the_loop(self, kernel: Kernel) -> None:
+        """The pump cannot await; a kernel whose answers take time gives them after the cell."""
+        kernel.run(
+            "import asyncio\n"
+            "from IPython import get_ipython\n"
+            "handlers = get_ipython().kernel.shell_handlers\n"
+            "quick = handlers['comm_info_request']\n"
+            "async def slow(*arguments):\n"
+            "    await asyncio.sleep(0.01)\n"
+            "    await quick(*arguments)\n"
+            "handlers['comm_info_request'] = slow"
+        )
+        cell, comm = begin(kernel, SYNC)
+        sent = kernel.send("comm_info_request", {})
+        kernel.comm(comm, {"answer": "allow"})
+        kernel.finish(cell)
+        kernel.wait_until(lambda: sent in kernel.reply_order, "the slow answer")
+        kernel.run("handlers['comm_info_request'] = quick")
+
+    def test_another_receiver_above_ours_loses_nothing(self, kernel: Kernel) -> None:
+        """Set while a turn is awaited, and taken away when the pump is long gone."""
+        swap = (
+            "from IPython import get_ipython\n"
+            "from silo_nb.runtime import kernel_compat\n"
+            "stream = kernel_compat.shell_names(get_ipython().kernel).stream\n"
+            "ours, passed = stream._recv_callback, []\n"
+            "stream.on_recv(lambda frames: passed.append(ours(frames)), copy=False)"
+        )
+        cell = kernel.submit(
+            "import asyncio\n"
+            "turn = Turn()\n"
+            "background = asyncio.create_task(turn.prompt())\n"
+            f"await asyncio.sleep(0)\n{swap}\nprint('got', await background)"
+        )
+        kernel.wait_for(cell, "waiting")
+        kernel.comm(cell.text.split()[1], {"answer": "allow"})
+        assert "got allow" in kernel.finish(cell).text
+        assert kernel.run("1 + 1").outputs
+        kernel.run("stream.on_recv(ours, copy=False)")
+        for wait in (SYNC, ASYNC, SYNC):
+            cell, comm = begin(kernel, wait)
+            queued = kernel.submit("2 + 2")
+            kernel.comm(comm, {"answer": "allow"})
+            assert "got allow" in kernel.finish(cell).text
+            assert kernel.finish(queued).outputs
 
 
 class TestTheEnd:
