@@ -15,7 +15,7 @@ from silo_nb.ipython.front_end import FrontEnd, front_end
 from silo_nb.ipython.live import Output, Painter
 from silo_nb.ipython.options import USAGE, CellOptions
 from silo_nb.ipython.paths import short_path
-from silo_nb.ipython.record import Note, TurnRecord, plan_steps, rows_of
+from silo_nb.ipython.record import Note, TurnRecord, plan_steps, rows_of, token_words
 from silo_nb.ipython.sessions import CellSession, session_book
 from silo_nb.model import Usage
 from silo_nb.model.text import one_line
@@ -109,6 +109,7 @@ class _Turn:
         subscription = self._live.desk.on_permission.add(self._answers.take)
         self._painter.start()
         state, remark = "failed", ""
+        result = None
         try:
             turn = agent_thread().run(self._live.prompt(blocks))
             result = self._answers.wait_for(turn, self._cancel)
@@ -120,18 +121,19 @@ class _Turn:
         finally:
             self._painter.stop()
             subscription.dispose()
-            self._freeze(state, remark)
+            self._freeze(state, remark, result)
         return result
 
     def _ask(self, ask: PermissionRequest) -> None:
-        agent = self._session.handle.agent_name
-        ask_person(ask, agent=agent, cwd=self._live.cwd, updates=self._updates)
+        # Not by the name the agent gives itself: who asks is nothing it can lie about.
+        label = self._live.profile.label
+        ask_person(ask, agent=label, cwd=self._live.cwd, updates=self._updates)
 
     def _cancel(self) -> None:
         agent_thread().call(self._live.cancel)
 
-    def _freeze(self, state: str, remark: str) -> None:
-        record = self._record(state, remark)
+    def _freeze(self, state: str, remark: str, result: PromptResult | None) -> None:
+        record = self._record(state, remark, result)
         began = self._live.transcript.head.turns > self._before.head.turns
         if not began and state == "failed":
             # Not this cell's turn that was going on: it has nothing to record.
@@ -142,13 +144,15 @@ class _Turn:
         self._session.is_introduced = True
         self._session.remarks.clear()
 
-    def _record(self, state: str, remark: str) -> TurnRecord:
+    def _record(self, state: str, remark: str, result: PromptResult | None) -> TurnRecord:
         live, handle = self._live, self._session.handle
         transcript = live.transcript
         remarks = [Note.of(words) for words in self._session.remarks]
         after = [*self._answers.remarks, remark]
         rows = rows_of(transcript.entries[self._session.shown :], live.cwd)
         problem = handle.journal_problem
+        footnotes = [token_words(result.tokens or {})] if result is not None else []
+        footnotes.append(f"Not journaled: {one_line(problem)}" if problem else "")
         return TurnRecord(
             agent=one_line(handle.agent_name),
             state=state,
@@ -158,7 +162,7 @@ class _Turn:
             usage=_changed(transcript.usage, self._before.usage),
             where=self._where,
             journal=short_path(handle.journal_path) if handle.journal_path else "",
-            footnotes=(f"Not journaled: {one_line(problem)}",) if problem else (),
+            footnotes=tuple(filter(None, footnotes)),
         )
 
 

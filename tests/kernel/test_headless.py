@@ -138,14 +138,14 @@ class TestPermission:
         assert agent.answers == [answer]
 
     @pytest.mark.parametrize("policy", ["ask", "reject", "reads", "allow"])
+    @pytest.mark.parametrize("kinds", [("allow", "allow", "reject"), ("allow", "reject", "reject")])
     def test_no_policy_makes_a_choice(
-        self, kernel: FrontEnd, fake_agent: FakeAgentFactory, policy: str
+        self, kernel: FrontEnd, fake_agent: FakeAgentFactory, policy: str, kinds: tuple[str, ...]
     ) -> None:
         """Several options of one kind are choices in disguise (qwen-code, kimi-code; T12)."""
         choices = [
-            {"optionId": "a", "name": "Plan A", "kind": "allow_once"},
-            {"optionId": "b", "name": "Plan B", "kind": "allow_once"},
-            {"optionId": "no", "name": "Neither", "kind": "reject_once"},
+            {"optionId": f"o{number}", "name": f"Plan {number}", "kind": f"{kind}_once"}
+            for number, kind in enumerate(kinds)
         ]
         agent = fake_agent([PROMPT, asks("read", choices), END])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -55,7 +56,7 @@ print(json.dumps({"events": events, "loaded": loaded, "threads": threading.activ
 
 
 def test_import_and_load_start_no_process_thread_socket_or_file(tmp_path: Path) -> None:
-    """T1, R50: an audit hook sees everything Python does; 20 rounds, and it saw nothing."""
+    """FAULTS T1: an audit hook sees everything Python does; 20 rounds, and it saw nothing."""
     done = subprocess.run(
         [sys.executable, "-B", "-c", WATCHED],
         cwd=Path(__file__).parents[2],
@@ -112,19 +113,27 @@ def test_twenty_rounds_leave_nothing(
     """K11: sessions are disposed, the thread ends, magics and hooks go, descriptors too."""
     agent = fake_agent(TURNS)
     kernel.run(LEFT)
-    counts = []
     for number in range(20):
         kernel.run("%load_ext silo_nb")
         if number % 5 == 0:
             kernel.run("%%agent fake\nhi")
         kernel.run("%unload_ext silo_nb")
-        if number % 5 == 0:
-            counts.append(int(kernel.run("left(); print(me.num_fds())").text))
+        if number == 0:
+            descriptors = open_descriptors(kernel)
 
     assert kernel.run("print(left())").text == "([], 0, [], 0)\n"
     assert agent_processes.wait_gone(3) == []
     assert len(agent.pids) == 4
-    assert abs(counts[-1] - counts[0]) <= 2
+    # ipykernel keeps a socket for each thread that displays, and every ten seconds closes those
+    # of threads that have ended.
+    deadline = time.monotonic() + 20
+    while open_descriptors(kernel) > descriptors + 2 and time.monotonic() < deadline:
+        pass
+    assert open_descriptors(kernel) <= descriptors + 2
+
+
+def open_descriptors(kernel: FrontEnd) -> int:
+    return int(kernel.run("left(); print(me.num_fds())").text)
 
 
 def test_loading_twice_makes_no_difference(kernel: FrontEnd, fake_agent: FakeAgentFactory) -> None:

@@ -266,6 +266,44 @@ class TestSessions:
         assert len(agent.pids) == 1
 
 
+class TestCommands:
+    def test_cancel_stops_a_turn_that_another_thread_waits_for(
+        self, kernel: FrontEnd, fake_agent: FakeAgentFactory
+    ) -> None:
+        agent = fake_agent([PROMPT, {"mark": "working"}, {"sleep": "forever"}])
+        kernel.run(
+            "import silo_nb.sync, threading\nsession = silo_nb.sync.connect('fake')\nended = []\n"
+            "turn = lambda: ended.append(session.prompt('hi').stop_reason)\n"
+            "thread = threading.Thread(target=turn); thread.start()"
+        )
+        agent.wait_reached("working")
+
+        said = kernel.run("%agent cancel").text
+
+        assert "asked to stop" in said
+        assert kernel.run("thread.join(); print(ended)").text == "['cancelled']\n"
+        assert kernel.run("%agent cancel").text == "No turn is running.\n"
+
+    def test_log_shows_what_an_agent_wrote_to_stderr(
+        self, kernel: FrontEnd, fake_agent: FakeAgentFactory
+    ) -> None:
+        fake_agent([PROMPT, {"stderr": "careful \x1b[31mnow\x1b[0m\n"}, END])
+        kernel.run("%%agent fake\nhi")
+
+        kernel.wait_until(
+            lambda: "careful now" in kernel.run("%agent log fake").text, "the words on stderr"
+        )
+
+    def test_nest_lets_cells_run_a_loop(self, kernel: FrontEnd) -> None:
+        """ARCHITECTURE §3: only when asked for."""
+        code = "import asyncio\nasyncio.run(asyncio.sleep(0, 42))"
+        assert kernel.run(code, check=False).error == "RuntimeError"
+
+        kernel.run("%agent nest")
+
+        assert kernel.run(f"print({code.splitlines()[1]})").text == "42\n"
+
+
 class TestPermission:
     def test_is_asked_for_on_stdin_with_everything_in_view(
         self, kernel: FrontEnd, fake_agent: FakeAgentFactory
@@ -364,36 +402,82 @@ class TestPermission:
         assert "yes" not in agent.answers
 
 
-class TestInterrupt:
-    """FAULTS K2, K3, T-3: the cell back within 2 s, the agent alive."""
+class TestOnEveryIpykernel:
+    """FAULTS K2, K3, T-3: the cell back within 2 s, the agent alive. Cases 60 and 61."""
 
-    @pytest.mark.kernel_matrix
-    @pytest.mark.parametrize("version", [p.values[0] for p in MATRIX])
-    def test_while_streaming_ends_the_turn_not_the_session(
+    @pytest.fixture(params=MATRIX)
+    def kernel(
         self,
-        version: str,
+        request: pytest.FixtureRequest,
         notebook_dir: Path,
         silo_config: Path,
         agent_processes: AgentProcesses,
-        fake_agent: FakeAgentFactory,
+    ) -> Iterator[FrontEnd]:
+        with notebook(notebook_dir, python=kernel_python(request.param)) as running:
+            running.run("%load_ext silo_nb")
+            yield running
+            print(running.log[-4000:])  # noqa: T201 -- shown when the test fails
+
+    def test_run_all_runs_all_in_order(
+        self, kernel: FrontEnd, fake_agent: FakeAgentFactory
+    ) -> None:
+        """Case 60: five queued turns and plain cells, none dropped, none out of order."""
+        fake_agent([TURN])
+        codes = ["ran = []"]
+        for number in range(5):
+            codes += [f"%%agent fake -o answer\nquestion {number}", "ran.append(answer.text)"]
+
+        cells = kernel.run_all(codes)
+
+        assert [cell.status for cell in cells] == ["ok"] * 11
+        assert kernel.reply_order[-11:] == [cell.msg_id for cell in cells]
+        assert kernel.run("print(ran)").text == f"{[f'turn {n}' for n in range(5)]}\n"
+        assert "enter context" not in kernel.log
+
+    def test_an_async_cell_can_await_a_turn(
+        self, kernel: FrontEnd, fake_agent: FakeAgentFactory
+    ) -> None:
+        fake_agent([TURN])
+
+        cell = kernel.run(
+            "import silo_nb\nsession = await silo_nb.connect('fake')\n"
+            "print((await session.prompt('hi')).text)"
+        )
+
+        assert cell.text == "turn 0\n"
+        assert "turn 1" in frozen(kernel.run("%%agent -s {session.id}\nhi"))["text/plain"]
+
+    def test_an_interrupt_while_idle_harms_nothing(
+        self, kernel: FrontEnd, fake_agent: FakeAgentFactory
+    ) -> None:
+        agent = fake_agent([TURN])
+        kernel.run("%%agent fake\nhi")
+
+        kernel.interrupt()
+        kernel.run("pass", check=False)
+
+        assert "turn 1" in frozen(kernel.run("%%agent fake\nhi"))["text/plain"]
+        assert len(agent.pids) == 1
+
+    def test_an_interrupt_while_streaming_ends_the_turn_not_the_session(
+        self, kernel: FrontEnd, fake_agent: FakeAgentFactory
     ) -> None:
         agent = fake_agent(
             [PROMPT, {"say": "so far"}, {"mark": "said"}, {"sleep": "forever"}, TURN]
         )
-        with notebook(notebook_dir, python=kernel_python(version)) as kernel:
-            kernel.run("%load_ext silo_nb")
-            cell = kernel.submit("%%agent fake -o answer\nhi")
-            agent.wait_reached("said")
-            kernel.interrupt()
-            kernel.finish(cell, timeout=2)
 
-            assert "Cancelled" in frozen(cell)["text/plain"]
-            assert "so far" in frozen(cell)["text/plain"]
-            assert kernel.run("print(answer.stop_reason)").text == "cancelled\n"
-            assert "turn 0" in frozen(kernel.run("%%agent fake\ngo on"))["text/plain"]
+        cell = kernel.submit("%%agent fake -o answer\nhi")
+        agent.wait_reached("said")
+        kernel.interrupt()
+        kernel.finish(cell, timeout=2)
+
+        assert "Cancelled" in frozen(cell)["text/plain"]
+        assert "so far" in frozen(cell)["text/plain"]
+        assert kernel.run("print(answer.stop_reason)").text == "cancelled\n"
+        assert "turn 0" in frozen(kernel.run("%%agent fake\ngo on"))["text/plain"]
         assert len(agent.pids) == 1
 
-    def test_at_the_question_cancels_the_turn(
+    def test_an_interrupt_at_the_question_cancels_the_turn(
         self, kernel: FrontEnd, fake_agent: FakeAgentFactory
     ) -> None:
         agent = fake_agent([PROMPT, {**ASK_TO_EDIT, "answers": {}}, TURN])
@@ -407,7 +491,7 @@ class TestInterrupt:
         assert kernel.run("print(answer.stop_reason)").text == "cancelled\n"
         assert "turn 0" in frozen(kernel.run("%%agent fake\ngo on"))["text/plain"]
 
-    def test_while_connecting_leaves_nothing_running(
+    def test_an_interrupt_while_connecting_leaves_nothing_running(
         self, kernel: FrontEnd, fake_agent: FakeAgentFactory, agent_processes: AgentProcesses
     ) -> None:
         """K3."""
@@ -425,7 +509,7 @@ class TestInterrupt:
         assert agent_processes.wait_gone(3) == []
         assert "Not connected" in frozen(cell)["text/plain"]
 
-    def test_a_second_one_ends_the_cell_at_once(
+    def test_a_second_interrupt_ends_the_cell_at_once(
         self, kernel: FrontEnd, fake_agent: FakeAgentFactory
     ) -> None:
         agent = fake_agent([PROMPT, {"ignore": "cancel"}, {"mark": "deaf"}, {"sleep": "forever"}])
@@ -438,46 +522,34 @@ class TestInterrupt:
         kernel.finish(cell, check=False, timeout=2)
 
         assert cell.error == "KeyboardInterrupt"
+        assert len(shown_error(cell)) == 1
         assert "the agent may still be working" in frozen(cell)["text/plain"]
 
-    def test_another_cell_s_interrupt_is_not_the_agent_s(
-        self, kernel: FrontEnd, fake_agent: FakeAgentFactory
-    ) -> None:
-        """FAULTS K4."""
-        agent = fake_agent([TURN])
-        kernel.run("%%agent fake\nhi")
 
-        cell = kernel.submit("import time\nprint('sleeping', flush=True)\ntime.sleep(20)")
-        kernel.wait_for(cell, "sleeping")
-        kernel.interrupt()
-        kernel.finish(cell, check=False)
-
-        assert "turn 1" in frozen(kernel.run("%%agent fake\nhi"))["text/plain"]
-        assert len(agent.pids) == 1
-
-
-@pytest.mark.kernel_matrix
-@pytest.mark.parametrize("version", [p.values[0] for p in MATRIX])
-def test_run_all_runs_all_in_order(
-    version: str,
-    notebook_dir: Path,
-    silo_config: Path,
-    agent_processes: AgentProcesses,
-    fake_agent: FakeAgentFactory,
+def test_an_interrupt_of_another_cell_is_not_the_agents(
+    kernel: FrontEnd, fake_agent: FakeAgentFactory
 ) -> None:
-    """Case 60: five queued turns and plain cells, none dropped, none out of order."""
-    fake_agent([TURN])
-    with notebook(notebook_dir, python=kernel_python(version)) as kernel:
-        kernel.run("%load_ext silo_nb\nran = []")
-        codes = []
-        for number in range(5):
-            codes += [f"%%agent fake -o answer\nquestion {number}", "ran.append(answer.text)"]
-        cells = kernel.run_all(codes)
+    """FAULTS K4."""
+    agent = fake_agent([TURN])
+    kernel.run("%%agent fake\nhi")
 
-        assert [cell.status for cell in cells] == ["ok"] * 10
-        assert kernel.reply_order[-10:] == [cell.msg_id for cell in cells]
-        assert kernel.run("print(ran)").text == f"{[f'turn {n}' for n in range(5)]}\n"
-        assert "enter context" not in kernel.log
+    cell = kernel.submit("import time\nprint('sleeping', flush=True)\ntime.sleep(20)")
+    kernel.wait_for(cell, "sleeping")
+    kernel.interrupt()
+    kernel.finish(cell, check=False)
+
+    assert "turn 1" in frozen(kernel.run("%%agent fake\nhi"))["text/plain"]
+    assert len(agent.pids) == 1
+
+
+def test_autoreload_is_no_harm(kernel: FrontEnd, fake_agent: FakeAgentFactory) -> None:
+    """FAULTS K9."""
+    agent = fake_agent([TURN])
+    kernel.run("%load_ext autoreload\n%autoreload 2")
+    kernel.run("%%agent fake\nhi")
+
+    assert "turn 1" in frozen(kernel.run("%%agent fake\nhi"))["text/plain"]
+    assert len(agent.pids) == 1
 
 
 def test_a_console_that_ignores_updates_gets_the_record_too(
@@ -499,7 +571,7 @@ def test_a_console_that_ignores_updates_gets_the_record_too(
     ]
     assert agent.answers == ["yes"]
     assert printed[0] == "fake is working …"
-    assert "Fake Agent asks for your permission: Edit notes.md" in printed[1]
+    assert "fake asks for your permission: Edit notes.md" in printed[1]
     assert "edited" in printed[2]
     assert len(printed) == 3
 

@@ -14,6 +14,7 @@ from silo_nb.ipython.record.prose import open_fence
 from silo_nb.ipython.record.rows import Gap, Note, Row, Said, Thought
 from silo_nb.ipython.record.tools import answer_words, tool_row
 from silo_nb.ipython.record.turn import Limits, TurnRecord
+from silo_nb.ipython.record.words import token_words
 
 __all__ = [
     "Excerpt",
@@ -35,5 +36,6 @@ __all__ = [
     "record_plain",
     "rows_of",
     "table_html",
+    "token_words",
     "tool_row",
 ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from silo_nb.ipython.record.rows import Tool
 from silo_nb.ipython.record.turn import TurnRecord
@@ -16,6 +17,7 @@ __all__ = [
     "sign_of_step",
     "sign_of_tool",
     "state_words",
+    "token_words",
     "tool_meta",
 ]
 
@@ -70,6 +72,19 @@ def foot_words(record: TurnRecord) -> list[str]:
         what = "All of it is" if record.is_cut else "Kept"
         words.append(f"{what} in {record.journal}")
     return words
+
+
+def token_words(tokens: Mapping[str, Any]) -> str:
+    """Say how many tokens a turn took, as far as the agent counted them.
+
+    >>> token_words({"inputTokens": 1234, "outputTokens": 56, "totalTokens": 1290})
+    '1.2k tokens in, 56 out'
+    """
+    counts = [tokens.get(name) for name in ("inputTokens", "outputTokens", "totalTokens")]
+    read, written, total = (n if isinstance(n, int) and n > 0 else 0 for n in counts)
+    if read and written:
+        return f"{_tokens(read)} tokens in, {_tokens(written)} out"
+    return f"{_tokens(total)} tokens" if total else ""
 
 
 def tool_meta(tool: Tool) -> str:
