@@ -14,6 +14,7 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -28,6 +29,9 @@ from tests.wire.conftest import eventually
 from tests.wire.playing import Play, bubbles, counted, goes_on, no_stall, rows
 
 pytestmark = pytest.mark.timeout(30)
+
+PROMPT = {"expect": "session/prompt"}
+END = {"reply": "end_turn"}
 
 REPEATS = 5
 AT_ONCE = 1.0
@@ -216,6 +220,53 @@ async def test_p7_a_kill_in_mid_turn_is_told_from_an_exit(play: Play) -> None:
     await is_over(session, play)
 
 
+@pytest.mark.parametrize(
+    ("end", "described"),
+    [
+        ({"exit": 1}, "exited with code 1"),
+        ({"exit": 127}, "exited with code 127"),
+        ({"exit": 255}, "exited with code 255"),
+        ({"signal": "SIGSEGV"}, "was ended by SIGSEGV"),
+        ({"signal": "SIGABRT"}, "was ended by SIGABRT"),
+        ({"signal": "SIGTERM"}, "was ended by SIGTERM"),
+    ],
+)
+async def test_p7_every_kind_of_death_is_named_and_nothing_said_before_is_lost(
+    play: Play, end: dict[str, Any], described: str
+) -> None:
+    """However much was still in the pipe."""
+    _, session = await play([PROMPT, {"flood": 20_000, "text": "word ${i} "}, end])
+
+    with pytest.raises(silo_nb.AgentExited, match=described):
+        await session.prompt("go")
+
+    said = "".join(f"word {number} " for number in range(20_000))
+    assert bubbles(session) == [("user", "go"), ("agent", said)]
+    assert last_turn(session)[0] == "agent-exited"
+
+
+async def test_p7_a_death_after_the_response_is_not_the_turns(play: Play) -> None:
+    _, session = await play([PROMPT, {"say": "done"}, END, {"exit": 1}])
+
+    assert (await session.prompt("go")).stop_reason == "end_turn"
+
+    await eventually(lambda: session.status == "exited")
+    await is_over(session, play)
+
+
+async def test_p7_a_cancelled_turn_whose_agent_dies_is_a_cancelled_one(play: Play) -> None:
+    agent, session = await play([PROMPT, {"mark": "on"}, {"expect": "session/cancel"}, {"exit": 1}])
+    turn = asyncio.ensure_future(session.prompt("go"))
+    await agent.reached("on")
+
+    session.cancel()
+    result = await turn
+
+    assert (result.stop_reason, result.cancel_requested) == ("cancelled", True)
+    await eventually(lambda: session.status == "exited")
+    await is_over(session, play)
+
+
 @five_times
 async def test_p7_a_death_settles_an_open_permission(play: Play) -> None:
     agent, session = await play("dies_while_a_permission_is_open")
@@ -303,6 +354,25 @@ async def test_p10_an_agent_that_hears_nothing_more_is_not_prompted_again(play: 
     await all_at_once(once)
 
 
+async def test_p10_nor_is_one_that_never_heard_anything(play: Play) -> None:
+    agent, session = await play(
+        [
+            {"expect": "session/new"},
+            {"close": "stdin"},
+            {"reply": "$default"},
+            {"mark": "deaf"},
+            {"sleep": "forever"},
+        ]
+    )
+    await agent.reached("deaf")
+
+    async with asyncio.timeout(AT_ONCE):
+        with pytest.raises(silo_nb.AgentError, match="closed its stdin"):
+            await session.prompt("anybody there?")
+
+    assert bubbles(session) == []
+
+
 @five_times
 async def test_p11_an_agent_without_a_stderr_is_an_agent(play: Play) -> None:
     _, session = await play("closes_stderr")
@@ -384,11 +454,30 @@ async def test_p14_an_ignored_cancel_is_over_after_the_grace(
     assert last_turn(session) == ("end_turn", None)
 
 
+async def test_p14_a_late_error_lets_go_of_the_turn_as_well(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "CANCEL_GRACE", 0.1)
+    error = {"code": -32603, "message": "too late to matter"}
+    agent, session = await play(
+        [{"ignore": "cancel"}, PROMPT, {"mark": "on"}, {"wait_for": "end"}, {"error": error}]
+    )
+    turn = asyncio.ensure_future(session.prompt("go"))
+    await agent.reached("on")
+    session.cancel()
+    assert (await turn).stop_reason == "cancelled"
+
+    agent.release("end")
+    await eventually(lambda: not session._live.turns._overdue)
+
+    await goes_on(session)
+
+
 # -------------------------------------------------------------------------- what is left behind
 
 
 async def test_p15_an_agent_deaf_to_everything_is_killed(
-    play: Play, monkeypatch: pytest.MonkeyPatch, agent_processes: AgentProcesses
+    play: Play, agent_processes: AgentProcesses
 ) -> None:
     """End of stdin, 2.5 s, SIGTERM, 2 s, SIGKILL: ARCHITECTURE §5."""
     agent = play.agent("is_immune_to_sigterm")
@@ -406,6 +495,19 @@ async def test_p15_an_agent_deaf_to_everything_is_killed(
         assert session._live.exit.signal == 9
 
     await all_at_once(once)
+    assert agent_processes.alive() == []
+
+
+async def test_p15_so_is_one_that_was_stopped(play: Play, agent_processes: AgentProcesses) -> None:
+    """A stopped process takes no signal but SIGKILL."""
+    agent, session = await play([PROMPT, {"mark": "on"}, {"signal": "SIGSTOP"}])
+    turn = asyncio.ensure_future(session.prompt("go"))
+    await agent.reached("on")
+
+    async with asyncio.timeout(4.5 + 1.5):
+        await session.dispose()
+
+    assert (await turn).stop_reason == "cancelled"
     assert agent_processes.alive() == []
 
 
@@ -457,12 +559,12 @@ async def test_p21_of_two_sessions_one_crashes_and_the_other_does_not_notice(pla
     """In mid-turn, both of them."""
     steady: FakeAgent = play.agent(
         [
-            {"expect": "session/prompt"},
+            PROMPT,
             {"say": "one, "},
             {"mark": "streaming"},
             {"wait_for": "go on"},
             {"say": "two"},
-            {"reply": "end_turn"},
+            END,
         ]
     )
     _, calm = await play(steady)
