@@ -188,6 +188,7 @@ class World:
         assert session.status == self.expected_status
         assert len(session.desk.open) == sum(ask.is_open for ask in self.asks)
         assert (session.turns.running is not None) == (self.turn is not None)
+        assert session.turns._overdue is self.overdue
         assert self.heard_transcript == session.transcript
         assert session.connection.diagnostics.counts["failed"] == 0
         for ask in self.asks:

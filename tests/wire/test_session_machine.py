@@ -151,18 +151,18 @@ class SessionMachine(RuleBasedStateMachine):
             self._expect_cancel(turn)
         turn.abandoned = True
 
-    @precondition(lambda self: self.world.turn is not None and self.world.turn.cancel_requested)
+    @precondition(lambda self: self.world.turn is not None)
     @rule()
-    def patience_ends(self) -> None:
-        """The agent ignores a cancel: the turn is over all the same."""
-        world = self.world
-        turns = world.session.turns
+    def a_cancel_is_ignored(self) -> None:
+        """When our patience ends the turn is over all the same."""
+        self.cancel()
+        turns = self.world.session.turns
         running = turns.running
         assert running is not None
         on_agent_thread(lambda: turns._force_end(running))
-        world.overdue = True
-        world.end_turn("cancelled")
-        world.check_turn_over()
+        self.world.overdue = True
+        self.world.end_turn("cancelled")
+        self.world.check_turn_over()
 
     @precondition(lambda self: self.world.owed is not None and not self.world.has_ended)
     @rule(
