@@ -45,6 +45,7 @@ class Answers:
         self._change = _uncancellable()
         self._lock = threading.Lock()
         self._turned_down: list[str] = []
+        self._could_be_allowed = False
 
     @property
     def remarks(self) -> list[str]:
@@ -55,7 +56,8 @@ class Answers:
         more = len(self._turned_down) - _NAMED
         named += f" and {more} more" if more > 0 else ""
         words = f"Not allowed, because nobody can be asked in this run: {named}."
-        return [f"{words} With '%%agent --policy allow' it would be."]
+        hint = " With '%%agent --policy allow' it would be." if self._could_be_allowed else ""
+        return [words + hint]
 
     def take(self, ask: PermissionRequest) -> None:
         """Answer a request, or leave it to the main thread. Runs on the agent thread."""
@@ -65,6 +67,9 @@ class Answers:
         option = policy_answer(self._policy, ask)
         if option is not None:
             ask.respond(option.option_id, by="policy")
+        elif self._policy == "reject":
+            # Of several ways to say no, none is for a policy to choose.
+            ask.cancel(by="policy")
         elif self._ask_person is not None and ask.options:
             self._waiting.append(ask)
             self._tell()
@@ -113,6 +118,7 @@ class Answers:
 
     def _turn_down(self, ask: PermissionRequest) -> None:
         option = refusal(ask)
+        self._could_be_allowed |= policy_answer("allow", ask) is not None
         if option is None:
             ask.cancel(by="policy")
         else:

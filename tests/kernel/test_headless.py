@@ -153,6 +153,19 @@ class TestPermission:
 
         assert agent.answers == ["cancelled"]
 
+    def test_the_remark_recommends_only_what_helps(
+        self, kernel: FrontEnd, fake_agent: FakeAgentFactory
+    ) -> None:
+        always = [{"optionId": "ever", "name": "Always", "kind": "allow_always"}]
+        fake_agent([PROMPT, asks(), END, PROMPT, asks(options=always), END])
+
+        first = kernel.run("%%agent fake\nhi")
+        second = kernel.run("%%agent fake\nhi")
+
+        assert "--policy allow" in frozen(first)["text/plain"]
+        assert "nobody can be asked" in frozen(second)["text/plain"]
+        assert "--policy allow" not in frozen(second)["text/plain"]
+
     def test_is_never_given_for_longer_than_the_cell(
         self, kernel: FrontEnd, fake_agent: FakeAgentFactory
     ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ from tests.kernel.kernels import kernel_python
 PROMPT = {"expect": "session/prompt"}
 END = {"reply": "end_turn"}
 TURN = {"loop": "forever", "steps": [PROMPT, {"say": "turn ${i}"}, END]}
-ASK_TO_EDIT = {
+ASK_TO_EDIT: dict[str, Any] = {
     "ask": "session/request_permission",
     "params": {
         "toolCall": {
@@ -353,6 +354,39 @@ class TestPermission:
         assert agent.answers == ["yes"]
         assert kernel.prompts == []
         assert "allowed by policy: Allow once" in frozen(cell)["text/plain"]
+
+    def test_the_policy_reject_asks_nobody_even_without_a_clear_no(
+        self, kernel: FrontEnd, fake_agent: FakeAgentFactory
+    ) -> None:
+        noes = [{"optionId": n, "name": n, "kind": "reject_once"} for n in ("no", "not now")]
+        params = {**ASK_TO_EDIT["params"], "options": noes}
+        agent = fake_agent([PROMPT, {**ASK_TO_EDIT, "params": params, "answers": {"*": []}}, END])
+
+        kernel.run("%%agent fake --policy reject\nhi")
+
+        assert agent.answers == ["cancelled"]
+        assert kernel.prompts == []
+
+    def test_two_at_once_are_asked_one_after_the_other(
+        self, kernel: FrontEnd, fake_agent: FakeAgentFactory
+    ) -> None:
+        """FAULTS R27."""
+        asks = []
+        for name in ("t1", "t2"):
+            call = {
+                **ASK_TO_EDIT["params"]["toolCall"],
+                "toolCallId": name,
+                "title": f"Edit {name}",
+            }
+            params = {"toolCall": call, "options": ALLOW_AND_REJECT}
+            asks.append({"ask": ASK_TO_EDIT["ask"], "params": params, "wait": False, "as": name})
+        agent = fake_agent([PROMPT, *asks, {"answered": "t1"}, {"answered": "t2"}, END])
+
+        cell = kernel.run("%%agent fake\nhi", answers=["1", "2"])
+
+        assert agent.answers == ["yes", "no"]
+        assert len(kernel.prompts) == 2
+        assert "[●] Edit" not in frozen(cell)["text/plain"]
 
     def test_a_script_that_listens_goes_first(
         self, kernel: FrontEnd, fake_agent: FakeAgentFactory
