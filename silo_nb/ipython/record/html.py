@@ -38,16 +38,10 @@ def record_html(record: TurnRecord, *, fold: bool = True) -> str:
         fold: whether details, such as diffs and command output, are there to be opened; otherwise
             each tool call is one line.
     """
-    parts = [_head(record), f"<div{style('body')}>"]
-    for _, group in groupby(record.rows, key=lambda row: isinstance(row, Tool)):
-        rows = list(group)
-        tools = [row for row in rows if isinstance(row, Tool)]
-        if tools:
-            parts += [f"<div{style('tools')}>", *_tools(tools, fold=fold), "</div>"]
-        else:
-            parts += map(_row, rows)
-    parts += [_plan(record.plan), "</div>", _foot(record)]
-    return f"<div{style('root')}>{''.join(parts)}</div>"
+    body = "".join((*_rows(record.rows, fold=fold), _plan(record.plan)))
+    if body:
+        body = f"<div{style('body')}>{body}</div>"
+    return f"<div{style('root')}>{_head(record)}{body}{_foot(record)}</div>"
 
 
 def question_html(agent: str, row: Tool, options: Sequence[str]) -> str:
@@ -102,6 +96,17 @@ def _foot(record: TurnRecord) -> str:
 
 
 # --------------------------------------------------------------------------------------- rows
+
+
+def _rows(rows: Sequence[Row], *, fold: bool) -> Iterator[str]:
+    """Yield the rows, with tool calls that follow each other in one frame."""
+    for _, group in groupby(rows, key=lambda row: isinstance(row, Tool)):
+        together = list(group)
+        tools = [row for row in together if isinstance(row, Tool)]
+        if tools:
+            yield f"<div{style('tools')}>{''.join(_tools(tools, fold=fold))}</div>"
+        else:
+            yield from map(_row, together)
 
 
 def _row(row: Row) -> str:

@@ -24,6 +24,8 @@ COLOURS = {
 }
 """Inks for signs. Text itself keeps the colour of the page, so that its contrast is the page's."""
 
+# JupyterLab knows only the first of the two where it does not trust a notebook.
+_WRAP = "overflow-wrap:break-word;overflow-wrap:anywhere"
 _MONO = "font-family:var(--jp-code-font-family,Menlo,Consolas,'DejaVu Sans Mono',monospace)"
 _CODE_SIZE = "font-size:.93em;line-height:1.5"
 
@@ -35,39 +37,37 @@ _FONT = (
 _STYLES = {
     "root": f"border:1px solid {_LINE};border-radius:8px;overflow:hidden;margin:2px 0;{_FONT}",
     "bare": _FONT,
-    "head": f"border-bottom:1px solid {_HAIR};padding:6px 14px;overflow-wrap:break-word",
+    "head": "padding:6px 14px;overflow-wrap:break-word",
     "state": "float:right;padding-left:12px;font-size:.92em",
-    "body": "padding:12px 14px 1px",
-    "foot": f"border-top:1px solid {_HAIR};padding:5px 14px;font-size:.9em;opacity:.72;"
-    "overflow-wrap:break-word;overflow-wrap:anywhere",
+    "body": f"border-top:1px solid {_HAIR};padding:12px 14px 1px",
+    "foot": f"border-top:1px solid {_HAIR};padding:5px 14px;font-size:.9em;opacity:.72;{_WRAP}",
     "muted": "opacity:.72",
     "small": "opacity:.72;font-size:.92em",
     # --- what was said
     "prompt": f"background:{_SUNK};border:1px solid {_HAIR};border-radius:6px;padding:7px 12px;"
-    "margin:0 0 12px 0;white-space:pre-wrap;overflow-wrap:break-word;overflow-wrap:anywhere",
+    f"margin:0 0 12px 0;white-space:pre-wrap;{_WRAP}",
     "chip": f"border:1px solid {_LINE};border-radius:4px;padding:1px 7px;margin:0 6px 4px 0;"
     "display:inline-block;font-size:.92em;white-space:normal",
-    "said": "margin:0 0 12px 0;overflow-wrap:break-word;overflow-wrap:anywhere",
+    "said": f"margin:0 0 12px 0;{_WRAP}",
     "thought": "margin:0 0 12px 0",
     "thought-body": f"border-left:2px solid {_LINE};margin:4px 0 0 5px;padding:1px 0 1px 12px;"
-    "opacity:.8;overflow-wrap:break-word;overflow-wrap:anywhere",
+    f"opacity:.8;{_WRAP}",
     "summary": "cursor:pointer;opacity:.72",
     "gap": "margin:0 0 12px 0;opacity:.72;font-style:italic",
     # --- tool rows
     "tools": f"border:1px solid {_HAIR};border-radius:6px;margin:0 0 12px 0;overflow:hidden",
     "tool": "margin:0",
     "tool-next": f"margin:0;border-top:1px solid {_HAIR}",
-    "tool-head": "cursor:pointer;padding:4px 12px;overflow-wrap:break-word;overflow-wrap:anywhere",
+    "tool-head": f"cursor:pointer;padding:4px 12px;{_WRAP}",
     # As far to the right as a row that has a triangle in front.
-    "tool-flat": "padding:4px 12px 4px 26px;overflow-wrap:break-word;overflow-wrap:anywhere",
+    "tool-flat": f"padding:4px 12px 4px 26px;{_WRAP}",
     "tool-meta": "float:right;padding-left:12px;font-size:.92em",
     "tool-body": f"border-top:1px solid {_HAIR}",
-    "tool-line": "padding:4px 12px;font-size:.92em;opacity:.8;overflow-wrap:break-word;"
-    "overflow-wrap:anywhere",
+    "tool-line": f"padding:4px 12px;font-size:.92em;opacity:.8;{_WRAP}",
     "code": f"{_MONO};{_CODE_SIZE};margin:0;padding:8px 12px;background:{_SUNK};color:inherit;"
     "border:0;white-space:pre;overflow-x:auto;tab-size:4",
     "text": f"{_MONO};{_CODE_SIZE};margin:0;padding:8px 12px;background:{_SUNK};color:inherit;"
-    "border:0;white-space:pre-wrap;overflow-wrap:break-word;overflow-wrap:anywhere;tab-size:4",
+    f"border:0;white-space:pre-wrap;{_WRAP};tab-size:4",
     "diff": f"{_MONO};{_CODE_SIZE};margin:0;padding:6px 0;background:transparent;color:inherit;"
     "border:0;white-space:pre;overflow-x:auto;tab-size:4",
     "diff-+": "display:block;padding:0 12px;background:rgba(46,160,67,.17)",
@@ -75,15 +75,15 @@ _STYLES = {
     "diff-@": "display:block;padding:2px 12px;opacity:.72",
     "diff- ": "display:block;padding:0 12px",
     # --- questions
-    "question": "padding:8px 14px 6px;overflow-wrap:break-word;overflow-wrap:anywhere",
+    "question": f"border-top:1px solid {_HAIR};padding:8px 14px 6px;{_WRAP}",
     "options": f"border-top:1px solid {_HAIR};margin:0;padding:6px 14px 8px 36px",
     # --- plan and notes
     "plan": f"border:1px solid {_HAIR};border-radius:6px;margin:0 0 12px 0;padding:5px 12px 7px",
-    "plan-step": "margin:0;overflow-wrap:break-word;overflow-wrap:anywhere",
-    "plan-done": "margin:0;opacity:.72;overflow-wrap:break-word;overflow-wrap:anywhere",
-    "plan-now": "margin:0;font-weight:600;overflow-wrap:break-word;overflow-wrap:anywhere",
+    "plan-step": f"margin:0;{_WRAP}",
+    "plan-done": f"margin:0;opacity:.72;{_WRAP}",
+    "plan-now": f"margin:0;font-weight:600;{_WRAP}",
     "note": f"background:{_SUNK};border-left:3px solid {_LINE};padding:5px 12px;margin:0 0 12px 0;"
-    "white-space:pre-wrap;overflow-wrap:break-word;overflow-wrap:anywhere",
+    f"white-space:pre-wrap;{_WRAP}",
     # --- prose. JupyterLab styles bare elements of an output, hence all these zeros.
     "p": "margin:0 0 .6em 0;max-width:84ch;white-space:pre-wrap",
     "h": "margin:.9em 0 .4em 0;font-weight:600;white-space:pre-wrap",
