@@ -72,7 +72,7 @@ class Play:
 
     def descriptors_are_closed(self) -> bool:
         """Whether as many are open as before, two more or less. (T-1)"""
-        return abs(psutil.Process().num_fds() - self._fds) <= SPARE_FDS
+        return bool(abs(psutil.Process().num_fds() - self._fds) <= SPARE_FDS)
 
 
 def assert_settled(session: Session) -> None:
