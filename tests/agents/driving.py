@@ -90,6 +90,13 @@ async def shell_runs(agent: Agent, tag: str) -> None:
             await asyncio.sleep(POLL_SECONDS)
 
 
+async def has_exited(session: Session) -> None:
+    """Wait until a session knows that its agent is gone."""
+    async with asyncio.timeout(SECONDS_TO_ACT):
+        while session.status != "exited":  # noqa: ASYNC110 - a status sends no event
+            await asyncio.sleep(POLL_SECONDS)
+
+
 def _set(future: asyncio.Future[Any], value: Any) -> None:
     if not future.done():
         future.set_result(value)

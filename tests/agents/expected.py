@@ -29,6 +29,8 @@ class Expected:
         output: what of a command's output is sure to be found in its row.
         login_at: which call a missing login makes fail.
         login_methods: how many ways of logging in the error lists.
+        is_launched: what we start only starts the agent, which outlives it by the moment that the
+            guard allows what a dead agent leaves behind. It may get a last word in.
     """
 
     names_messages: bool = False
@@ -45,6 +47,7 @@ class Expected:
     output: tuple[str, ...] = ("out-1", "err-1", "out-2")
     login_at: str = "connect"
     login_methods: int = 1
+    is_launched: bool = False
 
 
 EXPECTED = {
@@ -85,6 +88,7 @@ EXPECTED = {
         failed_row="completed",
         output=(),
         login_methods=4,
+        is_launched=True,
     ),
-    "qwen": Expected(),
+    "qwen": Expected(is_launched=True),
 }

@@ -18,7 +18,15 @@ import pytest
 import silo_nb
 from silo_nb import AgentExited
 from tests.agents import long_turn
-from tests.agents.driving import SECONDS_TO_ACT, answer_all, each_agent, shell_runs, turn
+from tests.agents.driving import (
+    SECONDS_TO_ACT,
+    answer_all,
+    each_agent,
+    has_exited,
+    shell_runs,
+    turn,
+)
+from tests.agents.expected import EXPECTED
 from tests.agents.processes import processes_of, wait_until_gone
 from tests.agents.stub_model import prompt_for
 
@@ -70,11 +78,15 @@ async def test_a_killed_agent_takes_its_shell_along_and_the_turn_says_so(agent: 
             await shell_runs(agent, tag)
 
             psutil.Process(session.pid).kill()
-            with pytest.raises(AgentExited) as caught:
-                await asyncio.wait_for(running, SECONDS_TO_ACT)
+            await asyncio.wait([running], timeout=SECONDS_TO_ACT)
+            error = running.exception()
 
-        assert caught.value.signal == signal.SIGKILL
-        assert session.status == "exited"
+        if error is None:
+            assert EXPECTED[agent.name].is_launched
+        else:
+            assert isinstance(error, AgentExited)
+            assert error.signal == signal.SIGKILL
+        await has_exited(session)
         with pytest.raises(AgentExited):
             await session.prompt(prompt_for("text"))
         assert wait_until_gone(agent.home, within=SECONDS_TO_DIE) == []
