@@ -400,7 +400,8 @@ async def test_noise_before_the_first_message_is_logged(
     fake_agent: FakeAgentFactory, connect: Connect
 ) -> None:
     """FAULTS P22, case 3."""
-    agent = fake_agent([{"garbage": {"text": "INFO migrating…\n", "repeat": 50}}, {"mark": "said"}])
+    noise = {"garbage": {"text": "INFO migrating…\n", "repeat": 50}}
+    agent = fake_agent([{"expect": "initialize"}, noise, {"reply": "$default"}])
 
     session = await connect(agent)
 
