@@ -69,7 +69,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def _agents_of(item: pytest.Item) -> set[str]:
-    if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
+    # Other tests have a parameter of that name as well: the recordings, for one.
+    is_ours = item.get_closest_marker("agents") is not None
+    if is_ours and isinstance(item, pytest.Function) and hasattr(item, "callspec"):
         parameters: Mapping[str, Any] = item.callspec.params
         return {parameters[name] for name in ("agent", "signed_out_agent") if name in parameters}
     return set()
