@@ -16,7 +16,7 @@ import msgspec
 
 from silo_nb.acp.diagnostics import Diagnostics
 
-__all__ = ["MAX_DEPTH", "MAX_LINE", "Decoder", "LineSplitter", "encode"]
+__all__ = ["MAX_DEPTH", "MAX_LINE", "Decoder", "LineSplitter", "encode", "mend"]
 
 MAX_LINE = 64 * 1024 * 1024
 """Longest line we keep, in bytes. qwen-code 0.24 sends 563 kB in ordinary use."""
@@ -112,7 +112,7 @@ class Decoder:
             return None
         self._diagnostics.note("mended", line[:200].decode("utf-8", "replace"))
         try:
-            return _mend(message)
+            return mend(message)
         except RecursionError:
             return None
 
@@ -133,22 +133,29 @@ def encode(message: dict[str, Any]) -> bytes:
         return msgspec.json.encode(message) + b"\n"
     except UnicodeEncodeError:
         # A lone surrogate in what the caller wants to send.
-        return json.dumps(_mend(message), ensure_ascii=False).encode() + b"\n"
+        return json.dumps(mend(message), ensure_ascii=False).encode() + b"\n"
+
+
+def mend(value: Any) -> Any:
+    r"""Return the JSON value with U+FFFD where a string has half a character (a lone surrogate).
+
+    No encoder takes those, so what has them could neither be sent nor recorded nor shown.
+
+    >>> mend({"name": "caf\udce9"})
+    {'name': 'caf�'}
+    """
+    if isinstance(value, str):
+        return _SURROGATES.sub("\N{REPLACEMENT CHARACTER}", value)
+    if isinstance(value, list | tuple):
+        return [mend(item) for item in value]
+    if isinstance(value, dict):
+        return {mend(key): mend(item) for key, item in value.items()}
+    return value
 
 
 def _refuse(constant: str) -> Any:
     message = f"{constant} is not JSON"
     raise ValueError(message)
-
-
-def _mend(value: Any) -> Any:
-    if isinstance(value, str):
-        return _SURROGATES.sub("\N{REPLACEMENT CHARACTER}", value)
-    if isinstance(value, list | tuple):
-        return [_mend(item) for item in value]
-    if isinstance(value, dict):
-        return {_mend(key): _mend(item) for key, item in value.items()}
-    return value
 
 
 def _deeper_than(value: Any, limit: int) -> bool:

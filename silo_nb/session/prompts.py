@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from silo_nb.acp.blocks import parse_block, wire_block
+from silo_nb.acp.framing import mend
 from silo_nb.model import (
     AudioBlock,
     ContentBlock,
@@ -42,7 +43,8 @@ def wire_prompt(prompt: Prompt, capabilities: PromptCapabilities) -> list[dict[s
         raise ValueError("the prompt is empty; say what the agent should do")
     for block in blocks:
         _require(block, capabilities)
-    return [wire_block(block) for block in blocks]
+    # As it can be sent, so that record and transcript show what the agent was told.
+    return [mend(wire_block(block)) for block in blocks]
 
 
 def _block(part: Any) -> ContentBlock:

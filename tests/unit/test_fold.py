@@ -23,12 +23,19 @@ from silo_nb import EMPTY_TRANSCRIPT, Message, Transcript, Turn, Update, apply_u
 from silo_nb.acp.normalize import Normalizer
 from silo_nb.acp.permission import parse_permission
 from silo_nb.journal import Journal, Reading, read_records
-from silo_nb.model import Compaction, CompactionRow, Permission, ToolCallPatch
+from silo_nb.model import (
+    Compaction,
+    CompactionRow,
+    Permission,
+    PromptCapabilities,
+    ToolCallPatch,
+)
 from silo_nb.model.update_log import UpdateLog
 from silo_nb.profiles import Profile
 from silo_nb.session.live import LiveSession
+from silo_nb.session.prompts import wire_prompt
 from silo_nb.session.records import read_updates, user_updates, write_prompt
-from tests.unit.wire_updates import IDS, PLAIN_CHUNKS, TEXT, TOOL_CALLS, UNKNOWN, UPDATES, Raw
+from tests.unit.wire_updates import IDS, PLAIN_CHUNKS, TOOL_CALLS, UNKNOWN, UPDATES, Raw
 
 # A thousand examples each, most with a file of their own.
 pytestmark = pytest.mark.timeout(180)
@@ -40,13 +47,18 @@ AT = "2026-11-30T12:00:00.000+00:00"
 Event = tuple[str, *tuple[Any, ...]]
 
 WIRE = st.tuples(st.just("receive"), UPDATES)
+HALVES = st.sampled_from("\udce9\ud83d\ude00")
+"""Half characters: what a name of a file may contain, and no encoder takes."""
+PROMPTS = st.lists(st.text(st.characters(codec="utf-8") | HALVES, max_size=6), max_size=2).map(
+    lambda texts: ["Look at", *texts]
+)
 EVENTS = st.lists(
     st.one_of(
         WIRE,
         WIRE,
         WIRE,
         st.tuples(st.just("pause")),
-        st.tuples(st.just("prompt"), st.lists(TEXT, min_size=1, max_size=2)),
+        st.tuples(st.just("prompt"), PROMPTS),
         st.tuples(st.just("end_turn"), st.sampled_from(["end_turn", "cancelled", "acme"])),
         st.tuples(st.just("ask"), TOOL_CALLS),
         st.tuples(st.just("answer"), st.sampled_from(["yes", "no", None])),
@@ -103,9 +115,9 @@ class Story:
 
     def prompt(self, texts: Sequence[str]) -> None:
         number = self._session.transcript.head.turns + 1
-        blocks = [{"type": "text", "text": text} for text in texts]
+        blocks = wire_prompt(texts, PromptCapabilities())
         write_prompt(self._journal, blocks, number, AT)
-        self._session.begin_turn("".join(texts))
+        self._session.begin_turn("".join(block["text"] for block in blocks))
         for update in user_updates(blocks, number, AT):
             self._session.take(update)
         self._session.take(Update("turn_start", timestamp=AT, turn=Turn()))
