@@ -35,7 +35,7 @@ from silo_nb.profiles import Profile
 from silo_nb.session.live import LiveSession
 from silo_nb.session.prompts import wire_prompt
 from silo_nb.session.records import read_updates, user_updates, write_prompt
-from tests.unit.wire_updates import IDS, PLAIN_CHUNKS, TOOL_CALLS, UNKNOWN, UPDATES, Raw
+from tests.unit.wire_updates import IDS, PLAIN_CHUNKS, TEXT, TOOL_CALLS, UNKNOWN, UPDATES, Raw
 
 # A thousand examples each, most with a file of their own.
 pytestmark = pytest.mark.timeout(180)
@@ -49,7 +49,7 @@ Event = tuple[str, *tuple[Any, ...]]
 WIRE = st.tuples(st.just("receive"), UPDATES)
 HALVES = st.sampled_from("\udce9\ud83d\ude00")
 """Half characters: what a name of a file may contain, and no encoder takes."""
-PROMPTS = st.lists(st.text(st.characters(codec="utf-8") | HALVES, max_size=6), max_size=2).map(
+PROMPTS = st.lists(st.lists(TEXT | HALVES, max_size=4).map("".join), max_size=2).map(
     lambda texts: ["Look at", *texts]
 )
 EVENTS = st.lists(
