@@ -371,7 +371,7 @@ class TestInterrupts:
         cell, _ = begin(kernel, wait, arguments="deaf=True")
         kernel.interrupt()
         kernel.wait_for(cell, "cancel 1")
-        with within(1):
+        with within(2):
             kernel.interrupt()
             kernel.finish(cell, check=False)
         assert cell.error == INTERRUPTED[wait]

@@ -12,6 +12,8 @@ import re
 import shutil
 import subprocess
 import sys
+import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -161,9 +163,17 @@ def lab(command: Sequence[str], *, cwd: Path, env: dict[str, str]) -> Iterator[s
         server.communicate(timeout=60)
 
 
-def get(url: str) -> bytes:
-    with urllib.request.urlopen(url, timeout=60) as answer:
-        return cast("bytes", answer.read())
+def get(url: str, *, within: float = 60.0) -> bytes:
+    """Return what a server answers, one that says where it listens before it does included."""
+    deadline = time.monotonic() + within
+    while True:
+        try:
+            with urllib.request.urlopen(url, timeout=60) as answer:
+                return cast("bytes", answer.read())
+        except urllib.error.URLError as error:
+            refused = isinstance(error.reason, ConnectionRefusedError)
+            if not refused or time.monotonic() > deadline:
+                raise
 
 
 def address(server: subprocess.Popen[str]) -> str:
