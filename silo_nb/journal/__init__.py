@@ -20,20 +20,37 @@ beyond joining streamed text.
 ['user']
 """
 
+from silo_nb.journal.carry import carry
+from silo_nb.journal.compaction import compact
+from silo_nb.journal.discards import discard, finish_discards
+from silo_nb.journal.header import agent_session_ids
 from silo_nb.journal.ids import new_session_id
-from silo_nb.journal.journal import Journal, JournalOptions
+from silo_nb.journal.journal import Journal
 from silo_nb.journal.layout import journal_directory
+from silo_nb.journal.listing import Listing, SessionFile, describe_session, list_sessions
+from silo_nb.journal.options import JournalOptions
 from silo_nb.journal.reader import Reading, RecordReader, read_records, read_tail
+from silo_nb.journal.removal import purge
 from silo_nb.journal.search import find_session
 
 __all__ = [
     "Journal",
     "JournalOptions",
+    "Listing",
     "Reading",
     "RecordReader",
+    "SessionFile",
+    "agent_session_ids",
+    "carry",
+    "compact",
+    "describe_session",
+    "discard",
     "find_session",
+    "finish_discards",
     "journal_directory",
+    "list_sessions",
     "new_session_id",
+    "purge",
     "read_records",
     "read_tail",
 ]

@@ -10,13 +10,13 @@ from __future__ import annotations
 import contextlib
 import enum
 import errno
-import itertools
 import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from silo_nb.journal.descriptors import close_private
+from silo_nb.journal.draft import Draft, sync, write_all
 from silo_nb.journal.layout import (
     SESSIONS,
     create_directories,
@@ -75,6 +75,15 @@ class JournalFile:
     def is_open(self) -> bool:
         """Whether it can be appended to."""
         return self._fd is not None
+
+    def must_be_missing(self) -> None:
+        """Make sure that nothing has the name yet; its directories exist.
+
+        Raises:
+            FileExistsError: something has.
+        """
+        if os.path.lexists(self.path):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(self.path))
 
     def create(self, header: bytes) -> None:
         """Make the file, with its first line; its directories exist.
@@ -151,7 +160,7 @@ class JournalFile:
             OSError: the disk failed; what was written since the last sync may be lost.
         """
         try:
-            _sync(self._descriptor)
+            sync(self._descriptor)
             if not self._named:
                 sync_directories(self.directory)
                 self._named = True
@@ -174,6 +183,25 @@ class JournalFile:
             return Fate.REPLACED
         return Fate.TRUNCATED if self._shrunk or held.st_size < self._size else Fate.HERE
 
+    def draft(self) -> Draft:
+        """Begin a complete new file, for `use`; its directories exist.
+
+        Raises:
+            OSError: it cannot be made.
+        """
+        return Draft(self.directory, self.path.name)
+
+    def use(self, draft: Draft) -> None:
+        """Put a draft in the place of the file, and go on with it; an old file becomes a backup.
+
+        Raises:
+            OSError: that failed; then the old state is unchanged.
+        """
+        fd = draft.commit()
+        self.close()
+        self._adopt(fd)
+        self._named = False
+
     def replace(self, lines: Iterable[bytes]) -> None:
         """Write a complete new file in the place of one that was deleted or damaged by others.
 
@@ -183,26 +211,10 @@ class JournalFile:
             OSError: it cannot be written; then the old state is unchanged.
         """
         create_directories(self.directory)
-        sessions = open_directory(self.directory, SESSIONS)
-        draft = f"{self.path.name}.new"
-        try:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(draft, dir_fd=sessions)
-            fd = open_file(draft, _NEW, dir_fd=sessions)
-            try:
-                for line in lines:
-                    _write_all(fd, line)
-                _sync(fd)
-                self._keep_backup(sessions)
-                os.rename(draft, self.path.name, src_dir_fd=sessions, dst_dir_fd=sessions)
-            except OSError:
-                close_private(fd)
-                raise
-        finally:
-            close_private(sessions)
-        self.close()
-        self._adopt(fd)
-        self._named = False
+        with self.draft() as draft:
+            for line in lines:
+                draft.write(line)
+            self.use(draft)
 
     def close(self) -> None:
         """Give the descriptor back. Idempotent."""
@@ -232,7 +244,7 @@ class JournalFile:
             return
         self._shrunk = self._shrunk or size < self._size
         if size and os.pread(self._descriptor, 1, size - 1) != b"\n":
-            _write_all(self._descriptor, b"\n")
+            write_all(self._descriptor, b"\n")
             size += 1
         self._size = size
         self._torn = False
@@ -274,25 +286,3 @@ class JournalFile:
             ) == os.pread(self._descriptor, _COMPARED_BYTES, start)
         finally:
             close_private(other)
-
-    def _keep_backup(self, sessions: int) -> None:
-        name = self.path.name
-        taken = set(os.listdir(sessions))
-        backup = next(free for n in itertools.count(1) if (free := f"{name}.bak{n}") not in taken)
-        # Renamed, not linked: not every file system has hard links. A crash before the new file
-        # takes the name leaves both, complete, under names that say what they are.
-        with contextlib.suppress(FileNotFoundError):
-            os.rename(name, backup, src_dir_fd=sessions, dst_dir_fd=sessions)
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
-
-
-def _sync(fd: int) -> None:
-    if sys.platform == "linux":
-        os.fdatasync(fd)
-    else:
-        os.fsync(fd)

@@ -8,22 +8,24 @@ import threading
 import time
 from collections import deque
 from concurrent.futures import Future
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from silo_nb.errors import JournalError
-from silo_nb.journal.encoding import TEXT_PIECE_CHARS, VERSION, Encoder, envelope
+from silo_nb.journal.encoding import TEXT_PIECE_CHARS, Encoder, envelope
+from silo_nb.journal.header import CARRIED_BAD_LINES, DISCARDS, DISCARDS_BYTES, new_header
 from silo_nb.journal.ids import checked_session_id, new_session_id
-from silo_nb.journal.layout import session_path
+from silo_nb.journal.layout import no_journal, session_path
 from silo_nb.journal.outbox import Line, Mark
-from silo_nb.journal.reader import last_seq, read_beginning
-from silo_nb.journal.spool import FLUSH_SECONDS, Durability, Spool
+from silo_nb.journal.reader import last_seq, read_beginning, refuse_newer
+from silo_nb.journal.source import Copying, Source
+from silo_nb.journal.spool import FLUSH_SECONDS, Spool
 from silo_nb.journal.writer import writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
+    from silo_nb.journal.options import JournalOptions
     from silo_nb.journal.outbox import Records
 
 RUN_CHARS = 4096
@@ -32,26 +34,6 @@ RUN_CHARS = 4096
 _URGENT_BYTES = 256 * 1024
 
 _log = logging.getLogger("silo_nb.journal")
-
-
-class JournalOptions(TypedDict, total=False):
-    """How a journal is kept; all optional, by keyword.
-
-    Attributes:
-        redact: secrets that are replaced wherever they occur in a record.
-        durability: when data is made safe against power loss: ``"turn"`` (the default) at each
-            `Journal.sync`, ``"record"`` after each write, ``"none"`` leaves it to the system.
-        checkpoint: called at each `Journal.sync`, so cheap; returns records, as kind and fields,
-            that tell the session up to that moment. They are read later, on another thread, and
-            only if somebody deleted or damaged the file.
-        on_problem: called once when a problem appears, with its text, and once with None when it
-            is over; on the journal thread: hop to your own.
-    """
-
-    redact: Sequence[str]
-    durability: Durability
-    checkpoint: Callable[[], Records] | None
-    on_problem: Callable[[str | None], None] | None
 
 
 class Journal:
@@ -98,7 +80,13 @@ class Journal:
 
     @classmethod
     def create(
-        cls, directory: Path, header: Mapping[str, Any], **options: Unpack[JournalOptions]
+        cls,
+        directory: Path,
+        header: Mapping[str, Any],
+        *,
+        source: Source | None = None,
+        discards: str | None = None,
+        **options: Unpack[JournalOptions],
     ) -> Journal:
         """Begin the journal of a new session.
 
@@ -106,6 +94,9 @@ class Journal:
             directory: the ``.silo_nb`` it goes to, see `journal_directory`; made when missing.
             header: what the first line says: ``sessionId``, ``profileId``, ``agentId``,
                 ``agentName``, ``cwd`` …; ``id`` and ``createdAt`` are made when missing.
+            source: records it begins with, see `silo_nb.journal.carry`.
+            discards: our own id of a session in whose place this one is begun; its journal goes
+                when `silo_nb.journal.discard` is called, or finished after a crash.
             **options: see `JournalOptions`.
 
         Returns:
@@ -116,7 +107,10 @@ class Journal:
         """
         session_id = header.get("id") or new_session_id(str(header.get("profileId", "")))
         journal = cls(directory, checked_session_id(session_id), is_new=True, **options)
-        journal._use_header(_header({**header, "id": session_id}))
+        intent = _intent(Path(directory), discards)
+        journal._use_header(new_header({**header, "id": session_id, **intent}))
+        if source is not None:
+            journal._begin_with(source)
         try:
             journal._spool.start()
         except FileExistsError as error:
@@ -141,8 +135,7 @@ class Journal:
         """
         path = session_path(Path(directory).absolute(), session_id)
         if not path.exists():
-            msg = f"there is no journal of session {session_id!r} in {str(directory)!r}"
-            raise JournalError(msg)
+            raise no_journal(path)
         journal = cls(directory, session_id, is_new=False, **options)
         journal._spool.start()
         try:
@@ -191,6 +184,15 @@ class Journal:
             seq = self._put(kind, fields)
         self._hurry()
         return seq
+
+    def append_beside(self, kind: str, fields: Mapping[str, Any]) -> None:
+        """Add a record from another thread; streamed text that waits for more goes on waiting."""
+        if self._is_inert():
+            return
+        with self._lock:
+            self._flush_run(is_over=False)
+            self._put(kind, fields)
+        self._hurry()
 
     def append_chunk(
         self, update_kind: str, message_id: str, text: str, *, synthesized: bool = False
@@ -249,18 +251,27 @@ class Journal:
         self.header = header
         self._spool.header = self._encoder.line(dict(header))
 
+    def _begin_with(self, source: Source) -> None:
+        self._seq = source.last_seq
+        self._spool.copying = Copying(source, self._encoder, self._carried_header)
+
+    def _carried_header(self, left_behind: int) -> bytes:
+        if left_behind:
+            self._use_header({**self.header, CARRIED_BAD_LINES: left_behind})
+        return self._spool.header
+
     def _go_on_from(self, path: Path, session_id: str) -> None:
+        if not path.exists():  # deleted by the last holder of the lock
+            raise no_journal(path)
         reader = read_beginning(path)
-        if reader.newer:
-            msg = f"{str(path)!r} was written by a newer silo_nb, and can only be read by this one"
-            raise JournalError(msg)
+        refuse_newer(path, reader)
         self._seq = last_seq(path)
         if self._spool.path is None:
             self._spool.expected_size = path.stat().st_size
         if reader.header is not None:
             self._use_header({**reader.header, "id": session_id})
         else:
-            self._use_header(_header({"id": session_id}))
+            self._use_header(new_header({"id": session_id}))
             self._spool.outbox.put(Line(0, 0, self._spool.header))
 
     def _is_inert(self) -> bool:
@@ -352,7 +363,12 @@ class Journal:
         return seq
 
 
-def _header(fields: Mapping[str, Any]) -> dict[str, Any]:
-    ours = {"v": VERSION, "k": "session", "id": fields["id"]}
-    created = {"createdAt": datetime.now(UTC).isoformat(timespec="milliseconds")}
-    return {**ours, **created, **fields, **ours}
+def _intent(directory: Path, discards: str | None) -> dict[str, Any]:
+    """Return what a header says of the session it shall replace, if that has a journal."""
+    if discards is None:
+        return {}
+    try:
+        size = session_path(directory, discards).lstat().st_size
+    except OSError:
+        return {}
+    return {DISCARDS: discards, DISCARDS_BYTES: size}

@@ -18,6 +18,7 @@ import os
 import stat
 from pathlib import Path
 
+from silo_nb.errors import JournalError
 from silo_nb.journal.descriptors import close_private, open_private
 from silo_nb.journal.ids import checked_session_id
 
@@ -46,6 +47,12 @@ def session_path(directory: Path, session_id: str) -> Path:
         JournalError: the id cannot be one of ours.
     """
     return directory / SESSIONS / (checked_session_id(session_id) + SUFFIX)
+
+
+def no_journal(path: Path) -> JournalError:
+    """Return the error for a session whose journal should be at `path` and is not."""
+    where = str(path.parents[1])
+    return JournalError(f"there is no journal of session {path.stem!r} in {where!r}")
 
 
 def create_directories(directory: Path) -> None:

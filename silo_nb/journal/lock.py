@@ -13,7 +13,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Protocol
 
-from silo_nb.journal.descriptors import close_private
+from silo_nb.journal.descriptors import close_private, open_private
 from silo_nb.journal.layout import LOCKS, open_directory, open_file
 from silo_nb.journal.lease import Lease
 from silo_nb.journal.owner import Owner, taken
@@ -70,6 +70,32 @@ def acquire(directory: Path, session_id: str) -> Lock:
         return Lease(directory, locks, session_id)
     finally:
         close_private(locks)
+
+
+def owner_of(directory: Path, session_id: str) -> Owner | None:
+    """Return who writes a session, as far as can be told without touching its lock.
+
+    To take the lock, if only for a moment, would keep an owner out who comes at that moment. So
+    this goes by what the lock file says; an owner on another host is believed to live.
+
+    Args:
+        directory: the ``.silo_nb`` with the journal.
+        session_id: one of our own session ids.
+    """
+    for suffix in (".lock", ".lease"):
+        try:
+            fd = open_private(directory / LOCKS / f"{session_id}{suffix}", os.O_RDONLY)
+        except OSError:  # nobody holds it, or nobody we could know of
+            continue
+        try:
+            owner = Owner.parse(os.pread(fd, _OWNER_BYTES, 0))
+        except OSError:  # a directory, a pipe
+            owner = None
+        finally:
+            close_private(fd)
+        if owner is not None and not owner.is_gone():
+            return owner
+    return None
 
 
 class _Flock:

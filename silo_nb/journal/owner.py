@@ -93,8 +93,8 @@ def taken(session_id: str, owner: Owner | None) -> JournalError:
     """Return the error for a session that somebody else writes."""
     who = "another process" if owner is None or owner.is_gone() else str(owner)
     msg = (
-        f"session {session_id!r} is open in {who}; close it there, "
-        "or read it with read_journal(), which needs no lock"
+        f"session {session_id!r} is open in {who}; close it there, read it with read_journal(), "
+        "or carry it into a new session with Restore(id, start_fresh=True)"
     )
     return JournalError(msg)
 

@@ -11,8 +11,10 @@ import contextlib
 import os
 import re
 import stat
+import sys
 from bisect import bisect_right
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 TAIL_BYTES = 256 * 1024
 
+_FIRST_BLOCK_BYTES = 64 * 1024  # enough for those who want the header only
 _BLOCK_BYTES = 1 << 20
 _LONGEST_LINE = 16 << 20
 _LONGEST_MENDED = 4 << 20
@@ -89,13 +92,17 @@ def read_tail(path: Path, size: int = TAIL_BYTES) -> Reading:
     return _reading(RecordReader(path, tail=size), read_beginning(path).header)
 
 
-def read_beginning(path: Path) -> RecordReader:
+def read_beginning(path: Path, *, fd: int | None = None) -> RecordReader:
     """Return a reader that has read as far as the header; to the end when there is none.
+
+    Args:
+        path: the ``.jsonl`` file.
+        fd: a descriptor of it, if it is open already.
 
     Raises:
         JournalError: it cannot be read, or is not a regular file.
     """
-    reader = RecordReader(path)
+    reader = RecordReader(path, fd=fd)
     with contextlib.closing(iter(reader)) as records:
         for _ in records:
             if reader.header is not None:
@@ -103,19 +110,49 @@ def read_beginning(path: Path) -> RecordReader:
     return reader
 
 
-def last_seq(path: Path) -> int:
+def refuse_newer(path: Path, reader: RecordReader) -> None:
+    """Make sure that what a reader found may be continued by us.
+
+    Raises:
+        JournalError: a newer silo_nb wrote it.
+    """
+    if reader.newer:
+        msg = f"{str(path)!r} was written by a newer silo_nb, and can only be read by this one"
+        raise JournalError(msg)
+
+
+def last_seq(path: Path, *, end: int | None = None, fd: int | None = None) -> int:
     """Return the highest record number near a journal's end; 0 when it has none.
+
+    Args:
+        path: the ``.jsonl`` file.
+        end: what counts as its end, in bytes from its beginning; None for all of it.
+        fd: a descriptor of it, if it is open already.
 
     Raises:
         JournalError: it cannot be read, or is not a regular file.
     """
     size = TAIL_BYTES
     while True:
-        reader = RecordReader(path, tail=size)
+        reader = RecordReader(path, tail=size, end=end, fd=fd)
         numbers = [record["seq"] for record in reader]
         if numbers or reader.is_whole:
             return max(numbers, default=0)
         size *= 16
+
+
+def open_to_read(path: Path) -> int | None:
+    """Return a descriptor of a journal, for `close_private`; None when there is none.
+
+    Raises:
+        JournalError: it cannot be opened.
+    """
+    try:
+        return open_private(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _unreadable(path, error.strerror or str(error)) from error
 
 
 class RecordReader:
@@ -126,12 +163,21 @@ class RecordReader:
     Args:
         path: the ``.jsonl`` file; a missing one has no records.
         tail: read only so many bytes at the end; None for all.
+        end: what counts as the end, in bytes from the beginning; None for all of it.
+        fd: a descriptor of the file, which stays open; None to open it by its path.
 
     Raises:
         JournalError: when iterated over: the file cannot be read, or is not a regular file.
     """
 
-    def __init__(self, path: Path, *, tail: int | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        tail: int | None = None,
+        end: int | None = None,
+        fd: int | None = None,
+    ) -> None:
         self.header: dict[str, Any] | None = None
         self.bad_lines = 0
         self.recovered = 0
@@ -142,33 +188,34 @@ class RecordReader:
         self.is_whole = True  # whether the file's beginning was read
         self._path = path
         self._tail = tail
+        self._end = end
+        self._fd = fd
         self._seen = _Seen()
 
     def __iter__(self) -> Generator[dict[str, Any]]:
         """Read the file from its beginning."""
-        try:
-            fd = open_private(self._path, os.O_RDONLY)
-        except FileNotFoundError:
+        fd = open_to_read(self._path) if self._fd is None else self._fd
+        if fd is None:
             return
-        except OSError as error:
-            raise _unreadable(self._path, error.strerror or str(error)) from error
         try:
             yield from self._records(fd)
         except OSError as error:
             raise _unreadable(self._path, error.strerror or str(error)) from error
         finally:
-            close_private(fd)
+            if fd != self._fd:
+                close_private(fd)
 
     def _records(self, fd: int) -> Iterator[dict[str, Any]]:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
             raise _unreadable(self._path, "it is not a regular file")
         self.foreign = status.st_uid != os.geteuid()
-        start = 0 if self._tail is None else max(0, status.st_size - self._tail)
+        end = status.st_size if self._end is None else self._end
+        start = 0 if self._tail is None else max(0, end - self._tail)
         self.is_whole = start == 0
         loads = _PARSE
         seen = self._seen
-        for line, is_whole in _lines(fd, start):
+        for line, is_whole in _lines(fd, start, self._end):
             try:
                 record = loads(line)
                 seq = record["seq"]
@@ -255,28 +302,32 @@ def _reading(reader: RecordReader, header: Mapping[str, Any] | None = None) -> R
     )
 
 
-def _lines(fd: int, start: int) -> Iterator[tuple[bytes, bool]]:
-    """Yield the lines from an offset on, and whether each was ended; a line begun before is not."""
+def _lines(fd: int, start: int, end: int | None) -> Iterator[tuple[bytes, bool]]:
+    """Yield the lines between two offsets, and whether each was ended; none that began before."""
+    blocks = _blocks(fd, max(0, start - 1), sys.maxsize if end is None else end)
     rest = b""
-    if start:
-        os.lseek(fd, start - 1, os.SEEK_SET)
-        rest = _after_newline(fd)
-    while True:
-        block = os.read(fd, _BLOCK_BYTES)
+    for block in chain([_after_newline(blocks)], blocks) if start else blocks:
         lines = (rest + block).split(b"\n")
         rest = lines.pop()
         for line in lines:
             yield line, True
-        if not block:
-            break
         if len(rest) > _LONGEST_LINE:
             rest = b"\0"  # none of ours: forget it, but count it as bad when it ends
     if rest:
         yield rest, False
 
 
-def _after_newline(fd: int) -> bytes:
-    while block := os.read(fd, _BLOCK_BYTES):
+def _blocks(fd: int, start: int, end: int) -> Iterator[bytes]:
+    size = _FIRST_BLOCK_BYTES
+    # Not by the descriptor's own position: it may be read for more than one purpose.
+    while block := os.pread(fd, min(size, end - start), start):
+        yield block
+        start += len(block)
+        size = _BLOCK_BYTES
+
+
+def _after_newline(blocks: Iterator[bytes]) -> bytes:
+    for block in blocks:
         _, newline, rest = block.partition(b"\n")
         if newline:
             return rest

@@ -9,6 +9,7 @@ import msgspec
 
 from silo_nb.errors import JournalError
 from silo_nb.journal.descriptors import close_private, open_private
+from silo_nb.journal.header import agent_session_ids
 from silo_nb.journal.ids import is_session_id
 from silo_nb.journal.layout import SESSIONS, SUFFIX, session_path
 from silo_nb.journal.reader import RecordReader
@@ -25,8 +26,8 @@ def find_session(directory: Path, any_id: str) -> Path | None:
     Args:
         directory: the ``.silo_nb`` to look in.
         any_id: our own id, or any id an agent ever gave the session: the header's ``sessionId``,
-            or one that a ``meta`` record adopted later. When several journals know the id, the one
-            written last is returned.
+            or one that a ``meta`` record of its own adopted later. When several journals know the
+            id, the one written last is returned.
     """
     if not any_id:
         return None
@@ -34,10 +35,11 @@ def find_session(directory: Path, any_id: str) -> Path | None:
         path = session_path(directory, any_id)
         if path.is_file() and not path.is_symlink():
             return path
-    return next((path for path in _newest_first(directory) if _knows(path, any_id)), None)
+    return next((path for path in newest_first(directory) if _knows(path, any_id)), None)
 
 
-def _newest_first(directory: Path) -> list[Path]:
+def newest_first(directory: Path) -> list[Path]:
+    """Return the journals of a directory, the one written last first; links are none."""
     found: list[tuple[int, Path]] = []
     try:
         with os.scandir(directory / SESSIONS) as entries:
@@ -56,16 +58,14 @@ def _knows(path: Path, any_id: str) -> bool:
         if not _mentions(path, msgspec.json.encode(any_id)):
             return False
         reader = RecordReader(path)
-        adopted = any(
-            record["k"] == "meta" and record.get("sessionId") == any_id for record in reader
-        )
+        metas = [record for record in reader if record["k"] == "meta"]
     except (
         OSError,
         JournalError,
         UnicodeEncodeError,
     ):  # vanished, unreadable, or no id that JSON can hold
         return False
-    return adopted or (reader.header is not None and reader.header.get("sessionId") == any_id)
+    return any_id in agent_session_ids(reader.header, metas)
 
 
 def _mentions(path: Path, needle: bytes) -> bool:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
+    from silo_nb.journal.source import Copying
+
 Durability: TypeAlias = Literal["turn", "none", "record"]
 
 FLUSH_SECONDS = 0.2
@@ -47,6 +49,7 @@ class Spool:
 
     Attributes:
         header: the first line, for whenever the file has to be made.
+        copying: what makes the file when it begins with another session's records.
         expected_size: of a file that was read without its lock, in bytes.
         urgent: whether a record waits that must not wait for long.
         flush_at: when streamed text has waited long enough, on `time.monotonic`.
@@ -63,6 +66,7 @@ class Spool:
         flush: Callable[[], None],
     ) -> None:
         self.header = b""
+        self.copying: Copying | None = None
         self.expected_size: int | None = None
         self.problem: str | None = None
         self.on_problem: Callable[[str | None], None] | None = None
@@ -96,15 +100,20 @@ class Spool:
             FileExistsError: a new journal's file is there already.
         """
         try:
-            self._open()
-        except OSError as error:
-            if isinstance(error, FileExistsError) and self._is_new:
-                self._release()
+            if self.copying is None:
+                self._open()
+            else:
+                self._claim()
+        except (OSError, JournalError) as error:
+            is_hopeless = isinstance(error, FileExistsError) and self._is_new
+            if is_hopeless or isinstance(error, JournalError):
+                self.stop()
                 raise
             self._fail(error)
 
     def stop(self) -> None:
         """Undo `start`."""
+        self._end_copying()
         self._file.close()
         self._release()
 
@@ -138,9 +147,13 @@ class Spool:
         self._fail(error)
 
     def _open(self) -> None:
-        create_directories(self._directory)
-        self._acquire()
-        if self._is_new:
+        self._claim()
+        if self.copying is not None:
+            if not self.copying.step(self._file):
+                self.urgent = True  # the other journals have their turn between two steps
+                return
+            self.copying = None
+        elif self._is_new:
             self._file.create(self.header)
             self._is_new = False
         else:
@@ -148,11 +161,21 @@ class Spool:
             self.expected_size = None
         self.path = self._file.path
 
+    def _claim(self) -> None:
+        """Get everything ready for the file to be made or opened."""
+        create_directories(self._directory)
+        self._acquire()
+        if self._is_new and self.copying is not None:
+            self._file.must_be_missing()
+            self._is_new = False
+
     def _write_out(self) -> None:
         if self._rescue is not None:
             self._write_anew(self._rescue)
         if not self._file.is_open:
             self._open()
+            if not self._file.is_open:
+                return
         elif self._lock is None:
             self._regain_lock()
         while any(batch := self.outbox.take()):
@@ -273,6 +296,11 @@ class Spool:
         self._file.expect(self.expected_size)
         self.expected_size = None
 
+    def _end_copying(self) -> None:
+        copying, self.copying = self.copying, None
+        if copying is not None:
+            copying.close()
+
     def _release(self) -> None:
         lock, self._lock = self._lock, None
         self._beat_at = None
@@ -306,6 +334,7 @@ class Spool:
 
     def _resolve(self, marks: list[Mark]) -> None:
         if any(mark.closing for mark in marks):
+            self._end_copying()
             self._file.close()
             self._release()
             self.flush_at = self._retry_at = None
