@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, overload
 from silo_nb.errors import JournalError
 from silo_nb.journal.header import CARRIED_FROM, agent_session_ids
 from silo_nb.journal.ids import is_session_id
-from silo_nb.journal.layout import SESSIONS, SUFFIX, session_path
+from silo_nb.journal.layout import SESSIONS, SUFFIX, no_journal, session_path
 from silo_nb.journal.lock import owner_of
 from silo_nb.journal.reader import TAIL_BYTES, RecordReader
 
@@ -122,7 +122,8 @@ def list_sessions(directory: Path, *, whole: bool = False) -> Listing:
         try:
             sessions.append(describe_session(directory, session_id, whole=whole))
         except JournalError as error:
-            problems.append(str(error))
+            if os.path.lexists(session_path(directory, session_id)):  # not deleted meanwhile
+                problems.append(str(error))
     sessions.sort(key=lambda file: file.updated, reverse=True)
     return Listing(tuple(sessions), tuple(problems))
 
@@ -166,6 +167,8 @@ def _checked_status(path: Path) -> os.stat_result:
         status = path.lstat()
         # On mounts that show one fixed owner for everything, the directory shows the same.
         ours = {os.geteuid(), path.parent.stat().st_uid}
+    except FileNotFoundError:
+        raise no_journal(path) from None
     except OSError as error:
         msg = f"{str(path)!r} cannot be read: {error.strerror or error}"
         raise JournalError(msg) from error
