@@ -9,6 +9,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from silo_nb.journal import Journal, journal_directory
+
 
 def silo_nb(*words: str, cwd: Path, code: str = "pass") -> subprocess.CompletedProcess[str]:
     """Run ``silo-nb`` with these words, after `code` in the same process."""
@@ -35,7 +37,62 @@ def test_a_command_is_required_and_only_existing_ones_are_named(tmp_path: Path) 
     assert done.returncode == 2
     assert "(choose from" in done.stderr
     assert "demo" in done.stderr
-    assert "journal" not in silo_nb("--help", cwd=tmp_path).stdout
+    assert "doctor" not in silo_nb("--help", cwd=tmp_path).stdout
+
+
+@pytest.mark.parametrize("words", [["--help"], ["journal", "--help"], ["journal", "export", "-h"]])
+def test_every_command_explains_itself(tmp_path: Path, words: list[str]) -> None:
+    done = silo_nb(*words, cwd=tmp_path)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "usage: silo-nb" in done.stdout
+
+
+def test_a_session_of_the_demo_agent_is_there_afterwards(tmp_path: Path) -> None:
+    """R59, R60: its kernel is gone; it is listed, read and deleted."""
+    talk = "import silo_nb; silo_nb.sync.connect('demo').prompt('What files are here?')"
+    subprocess.run([sys.executable, "-c", talk], cwd=tmp_path, check=True, timeout=60)
+
+    listed = silo_nb("journal", "list", cwd=tmp_path)
+    (row,) = listed.stdout.splitlines()[1:]
+    session_id = row.split()[0]
+    shown = silo_nb("journal", "show", session_id, cwd=tmp_path)
+    deleted = silo_nb("journal", "purge", session_id, "--yes", cwd=tmp_path)
+
+    assert (listed.returncode, shown.returncode, deleted.returncode) == (0, 0, 0)
+    assert "\n    What files are here?\n" in shown.stdout
+    assert f"Session: {session_id}\n" in shown.stdout
+    assert silo_nb("journal", "list", cwd=tmp_path).stdout.startswith("no sessions in ")
+
+
+def test_reading_a_session_needs_neither_jupyter_nor_ipython(tmp_path: Path) -> None:
+    """It is asked for on servers, over slow connections, when a kernel will not start."""
+    hidden = "sys.modules.update(dict.fromkeys(('IPython', 'ipykernel', 'anywidget', 'nbformat')))"
+
+    done = silo_nb("journal", "list", cwd=tmp_path, code=hidden)
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_whoever_reads_the_output_may_stop_reading(tmp_path: Path) -> None:
+    """``silo-nb journal export … | head`` ends without a traceback."""
+    journal = Journal.create(journal_directory(tmp_path), {"id": "demo-1"})
+    for _ in range(50):
+        journal.append("update", {"filler": "x" * 10_000})
+    journal.close().result(30)
+
+    program = "import sys; from silo_nb.cli import main; sys.exit(main())"
+    words = [sys.executable, "-c", program, "journal", "export", "demo-1", "--to", "jsonl"]
+    with subprocess.Popen(
+        words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as export:
+        assert export.stdout is not None
+        assert export.stderr is not None
+        assert export.stdout.read(1) == b"{"
+        export.stdout.close()
+        complaints = export.stderr.read()
+
+    assert (export.returncode, complaints) == (1, b"")
 
 
 def test_a_run_keeps_the_users_own_notebook(tmp_path: Path) -> None:

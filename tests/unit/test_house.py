@@ -103,7 +103,7 @@ def test_what_is_imported_is_what_is_installed() -> None:
     declared = {re.split(r"[<>=]", line)[0].replace("-", "_") for line in project["dependencies"]}
     declared |= {"IPython", "zmq"}  # ipykernel is nothing without them
     extra = {
-        "cli.py": {re.split(r"[<>=]", line)[0] for line in lab} | {"nbformat"},
+        "cli": {re.split(r"[<>=]", line)[0] for line in lab} | {"nbformat"},
         "testing": {"pytest", "hypothesis"},
     }
 
@@ -198,6 +198,6 @@ def test_the_wheel_holds_the_tour_and_no_leftovers(tmp_path: Path) -> None:
 
     tours = [f"silo_nb/{name_of(path)}" for path in (ROOT / "notebooks").glob("*.ipynb")]
     assert tours
-    assert {*tours, "silo_nb/py.typed", "silo_nb/cli.py"} <= set(names)
+    assert {*tours, "silo_nb/py.typed", "silo_nb/cli/demo.py"} <= set(names)
     assert {name.split("/")[0] for name in names} == {"silo_nb", "silo_nb-0.1.0.dist-info"}
-    assert [name for name in names if ".silo_nb/" in name or "checkpoint" in name] == []
+    assert [name for name in names if ".silo_nb/" in name or ".ipynb_checkpoints" in name] == []

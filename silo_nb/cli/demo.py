@@ -1,7 +1,6 @@
-"""The command `silo-nb`.
+"""``silo-nb demo``: the tour in JupyterLab, with the offline agent.
 
-``silo-nb demo`` opens the tour in JupyterLab, with the offline agent; ``--run`` executes it
-without a browser instead and says where the result lies.
+``--run`` executes it without a browser instead and says where the result lies.
 """
 
 from __future__ import annotations
@@ -10,34 +9,22 @@ import argparse
 import os
 import shutil
 import sys
-from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-__all__ = ["main"]
+from silo_nb.errors import SiloError
+
+if TYPE_CHECKING:
+    from silo_nb.cli import Commands
 
 TOUR = "01-first-turn.ipynb"
 DEFAULT_FOLDER = Path("silo_nb-demo")
 CELL_SECONDS = 120
 
 
-class _Unusable(Exception):
-    """The command cannot do what was asked; the message says what to do."""
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit status.
-
-    Args:
-        arguments: the words after ``silo-nb``; None: those of this process.
-
-    Returns:
-        0 when it worked, 1 when it did not (what to do is on stderr), 2 for a misuse.
-    """
-    parser = argparse.ArgumentParser(
-        prog="silo-nb", description="AI coding agents in Jupyter notebooks."
-    )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+def add_to(commands: Commands) -> None:
+    """Add the command to the command line."""
     demo = commands.add_parser(
         "demo",
         help="open the tour in JupyterLab, with the offline demo agent",
@@ -57,24 +44,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         action="store_true",
         help="execute it without a browser, and say where the executed notebook and its HTML lie",
     )
-    chosen = parser.parse_args(arguments)
-    try:
-        return _demo(chosen.folder.absolute(), run=chosen.run)
-    except (_Unusable, OSError) as error:
-        print(f"silo-nb: {error}", file=sys.stderr)
-        return 1
+    demo.set_defaults(action=_demo)
 
 
-def _demo(folder: Path, *, run: bool) -> int:
-    _require(*(("nbclient", "nbconvert") if run else ("jupyterlab",)))
+def _demo(chosen: argparse.Namespace) -> int:
+    folder = chosen.folder.absolute()
+    _require(*(("nbclient", "nbconvert") if chosen.run else ("jupyterlab",)))
     notebook = _place_tour(folder)
-    return _execute(notebook) if run else _open_lab(notebook)
+    return _execute(notebook) if chosen.run else _open_lab(notebook)
 
 
 def _require(*modules: str) -> None:
     missing = [module for module in modules if find_spec(module) is None]
     if missing:
-        raise _Unusable(
+        raise SiloError(
             f"the demo needs {' and '.join(missing)}, not installed here. "
             f"Run: {sys.executable} -m pip install 'silo_nb[lab]'"
         )
@@ -91,11 +74,11 @@ def _place_tour(folder: Path) -> Path:
 
 def _tour() -> Path:
     """Return the tour's own file: in the installed package, or in a checkout beside it."""
-    package = Path(__file__).parent
+    package = Path(__file__).parents[1]
     for folder in (package / "notebooks", package.parent / "notebooks"):
         if (folder / TOUR).is_file():
             return folder / TOUR
-    raise _Unusable(f"{TOUR} is missing from this installation; install silo_nb again.")
+    raise SiloError(f"{TOUR} is missing from this installation; install silo_nb again.")
 
 
 def _open_lab(notebook: Path) -> int:
@@ -130,7 +113,7 @@ def _execute(notebook: Path) -> int:
     print(f"executed notebook: {executed}")
     print(f"as a web page:     {page}")
     if failure:
-        raise _Unusable(f"a cell of the tour failed; it is kept as far as it came.\n{failure}")
+        raise SiloError(f"a cell of the tour failed; it is kept as far as it came.\n{failure}")
     return 0
 
 
