@@ -10,6 +10,9 @@ beyond joining streamed text.
     Journal ─ append, append_chunk ─▶ Outbox ─▶ Spool ─▶ JournalFile ─▶ disk
     (agent thread)                             (journal thread: Writer)
 
+A session that is begun afresh can `carry` another's records, or `discard` that one once it exists
+itself; `finish_discards` completes what a killed process left half done.
+
 >>> import tempfile
 >>> from pathlib import Path
 >>> with tempfile.TemporaryDirectory() as folder:

@@ -42,6 +42,19 @@ def carry(
     Raises:
         JournalError: the other journal cannot be read, or a newer silo_nb wrote it; or as
             `Journal.create` does.
+
+    >>> import tempfile
+    >>> from silo_nb.journal import journal_directory, read_records
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     directory = journal_directory(Path(folder))
+    ...     old = Journal.create(directory, {"profileId": "demo"})
+    ...     number = old.append("user", {"turn": 1})
+    ...     old.close().result(5)
+    ...     new = carry(directory, old.id, {"profileId": "demo"})
+    ...     number = new.append("user", {"turn": 2})
+    ...     new.close().result(5)
+    ...     [record["turn"] for record in read_records(new.path).records]
+    [1, 2]
     """
     source = Source(session_path(Path(directory).absolute(), source_id))
     origin = {CARRIED_FROM: source_id, CARRIED_SEQ: source.last_seq}

@@ -13,20 +13,33 @@ from __future__ import annotations
 
 import gc
 import json
+import resource
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
-from silo_nb.journal import Journal, RecordReader, journal_directory, read_records, read_tail
+from silo_nb.journal import (
+    Journal,
+    RecordReader,
+    carry,
+    journal_directory,
+    list_sessions,
+    read_records,
+    read_tail,
+)
+from silo_nb.model import EMPTY_TRANSCRIPT, Transcript, apply_update
+from silo_nb.session.records import read_updates
 
 CHUNKS = 200_000
 RECORDS = 20_000
 TEXT = "Forty characters of an answer, no more. "
 COALESCED_BYTES = 100 << 20
 ONE_BY_ONE_BYTES = 32 << 20
+SESSIONS = 200
 ROUNDS = 2
 PATIENCE = 60
 
@@ -112,17 +125,70 @@ def opening(path: Path) -> dict[str, float]:
     }
 
 
+def fold(records: Iterable[dict[str, Any]]) -> Transcript:
+    """Return the conversation that some records tell."""
+    return reduce(apply_update, read_updates(records), EMPTY_TRANSCRIPT)
+
+
+def whole(path: Path) -> dict[str, float]:
+    """Return seconds by the clock of showing a journal's end and all of it, and what that takes.
+
+    Memory is counted in bytes of the process by byte of the file, above what it has without.
+    """
+    started = time.perf_counter()
+    fold(read_tail(path).records)
+    last_screen = time.perf_counter() - started
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    started = time.perf_counter()
+    transcript = fold(RecordReader(path))
+    took = time.perf_counter() - started
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert transcript.entries
+    size = path.stat().st_size
+    return {"last screen": last_screen, "all of it": took, "memory": grown * 1024 / size}
+
+
+def keeping(directory: Path, path: Path) -> dict[str, float]:
+    """Return what looking after journals takes: microseconds a listed session, seconds to carry."""
+    journals = path.parents[1]
+    started = time.perf_counter()
+    journal = carry(journals, path.stem, {"id": "carried"})
+    returned = time.perf_counter() - started
+    journal.sync().result(PATIENCE)
+    carried = time.perf_counter() - started
+    journal.close().result(PATIENCE)
+    for number in range(SESSIONS):
+        copy = journal_directory(directory / "many") / "sessions" / f"demo-{number}.jsonl"
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("rb") as file, copy.open("wb") as written:
+            written.write(file.read(1 << 20))
+    listed = seconds(lambda: list_sessions(journal_directory(directory / "many")))
+    return {
+        "carry returns": returned,
+        "carried": carried,
+        "list, per session": listed / SESSIONS,
+    }
+
+
 def measure() -> dict[str, dict[str, float]]:
     """Return all figures."""
     figures = {}
     with tempfile.TemporaryDirectory() as folder:
         for path in long_journal(Path(folder), TEXT * 100, COALESCED_BYTES):
+            figures["whole"] = whole(path)
             figures["100 MB, coalesced"] = opening(path)
+            figures["keeping"] = keeping(Path(folder), path)
         for path in long_journal(Path(folder), TEXT, ONE_BY_ONE_BYTES):
             figures["32 MB, one chunk a record"] = opening(path)
         figures["appending"] = appending(Path(folder))
     return figures
 
 
+def measure_a_gigabyte() -> dict[str, float]:
+    """Return the figures of one very long journal."""
+    with tempfile.TemporaryDirectory() as folder:
+        return next(map(whole, long_journal(Path(folder), TEXT * 100, 1 << 30)))
+
+
 if __name__ == "__main__":
-    json.dump(measure(), sys.stdout)
+    json.dump(measure_a_gigabyte() if "gigabyte" in sys.argv else measure(), sys.stdout)
