@@ -467,6 +467,23 @@ def test_the_end_of_a_long_journal_is_read_at_once(journal: Journal) -> None:
     assert [record["u"]["number"] for record in tail.records][-1] == 2_999
 
 
+def test_a_clock_that_goes_backwards_changes_no_order(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FAULTS D14: order comes from the numbers; the time is what people may want to know."""
+    now = iter(range(9_000_000_000_000_000, 0, -1_000_000_000_000_000))
+    monkeypatch.setattr(time, "time_ns", lambda: next(now))
+    for number in range(5):
+        journal.append("user", {"n": number})
+    monkeypatch.undo()
+
+    journal.sync().result(WITHIN)
+
+    records = read_records(path_of(journal)).records
+    assert [record["n"] for record in records] == list(range(5))
+    assert [record["t"] for record in records] == sorted((r["t"] for r in records), reverse=True)
+
+
 def test_the_checkpoint_is_asked_for_at_sync_points_only(directory: Path) -> None:
     asked: list[int] = []
 

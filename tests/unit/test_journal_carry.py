@@ -194,6 +194,33 @@ def test_the_last_id_on_record_is_the_sessions_own(directory: Path) -> None:
     assert (last["k"], last["sessionId"]) == ("meta", "agent-3")
 
 
+def test_it_takes_its_name_when_it_is_safe_on_the_disk(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FAULTS §3.3: whole file, then its name, then the directory that holds the name."""
+    finished(directory)
+    done: list[tuple[str, str]] = []
+
+    def watch(call: str) -> None:
+        original = getattr(os, call)
+
+        def watched(first: Any, *others: Any, **at: Any) -> Any:
+            name = Path(f"/proc/self/fd/{first}").readlink() if isinstance(first, int) else first
+            done.append((call, Path(name).name))
+            return original(first, *others, **at)
+
+        monkeypatch.setattr(os, call, watched)
+
+    for call in ("fdatasync", "fsync", "rename"):
+        watch(call)
+    carried(directory)
+
+    draft = f"{NEW}.jsonl.tmp"
+    steps = [done.index(step) for step in [("fdatasync", draft), ("rename", draft)]]
+    assert steps == sorted(steps)
+    assert ("fsync", "sessions") in done[steps[-1] :]
+
+
 def test_a_carried_journal_is_private(directory: Path) -> None:
     """FAULTS D20."""
     finished(directory)

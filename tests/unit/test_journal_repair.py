@@ -239,7 +239,7 @@ def test_damage_is_counted_and_survived(
     bad_lines: int,
     recovered: int,
 ) -> None:
-    """FAULTS D4 to D7, and duplicates and gaps; afterwards the session goes on."""
+    """FAULTS D4, D5, D6, D7, and duplicates and gaps; afterwards the session goes on."""
     reading = sample.read(damage(list(sample.lines)))
 
     assert sorted(numbers(reading)) == sample.numbers(*lost)
