@@ -153,7 +153,7 @@ class Journal:
 
     @property
     def path(self) -> Path | None:
-        """Where the file is; None while the disk refuses to hold one."""
+        """Where the file is; None while the disk refuses one, or what was carried is copied."""
         return self._spool.path
 
     @property

@@ -1,16 +1,18 @@
 """What sessions have journals in a directory, told from a part of each file.
 
-Reading the first and the last 256 KiB of a journal costs a few milliseconds however long it is.
-What lies between them, a title or an adopted id, is known only to who asks for the whole.
+Reading the first and the last 256 KiB of a journal costs a millisecond or two however long it is,
+and a file that did not change is not read again. What lies between them, a title or an adopted id,
+is known only to who asks for the whole.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, overload
 
 from silo_nb.errors import JournalError
 from silo_nb.journal.header import CARRIED_FROM, agent_session_ids
@@ -137,7 +139,7 @@ def describe_session(directory: Path, session_id: str, *, whole: bool = False) -
     """
     path = session_path(directory, session_id)
     status = _checked_status(path)
-    facts = _read(path, status.st_size, whole=whole)
+    facts = _read(path, _Version.of(status), whole=whole)
     header = facts.header
     if not header and not facts.records_read:
         msg = f"{str(path)!r} is no journal, or nothing of it can be read"
@@ -229,8 +231,21 @@ class _Facts:
             self.opening = " ".join(filter(None, texts))[:_OPENING_CHARS] or None
 
 
-def _read(path: Path, size: int, *, whole: bool) -> _Facts:
-    is_whole = whole or size <= 2 * TAIL_BYTES
+class _Version(NamedTuple):
+    """What tells one state of a file from the next."""
+
+    inode: int
+    size: int
+    changed: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> Self:
+        return cls(status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=1_024)
+def _read(path: Path, version: _Version, *, whole: bool) -> _Facts:
+    is_whole = whole or version.size <= 2 * TAIL_BYTES
     facts = _Facts(is_whole=is_whole)
     beginning = RecordReader(path, end=None if is_whole else TAIL_BYTES)
     facts.add(beginning)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import stat
@@ -286,6 +287,7 @@ class Drafts:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.written: list[str] = []
         self.allowed = 1 << 30
+        self.begun = threading.Event()
         self.gate = threading.Event()
         self.gate.set()
         self._write = os.write
@@ -294,6 +296,7 @@ class Drafts:
     def write(self, fd: int, data: bytes) -> int:
         name = Path(f"/proc/self/fd/{fd}").readlink().name
         if name.endswith(".tmp"):
+            self.begun.set()
             assert self.gate.wait(WITHIN)
             if len(data) > self.allowed:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -342,6 +345,7 @@ def test_other_journals_are_written_while_a_long_one_is_carried(
     drafts.gate.clear()
 
     journal = carry(directory, OLD, {"id": NEW})
+    assert drafts.begun.wait(WITHIN)
     other.append("user", {"n": 1})
     drafts.gate.set()
     close(journal, other)
@@ -473,6 +477,32 @@ def test_a_session_that_is_open_elsewhere_is_kept(directory: Path) -> None:
     assert kinds(directory) == ["kept"]
     assert finish_discards(directory) == ()
     assert kinds(directory, OLD) == ["user"]
+
+
+def test_without_locks_a_lease_does_the_same(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FAULTS D13: NFS without locks; carry, refused discard, discard."""
+
+    def no_locks(fd: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    owner = Journal.create(directory, {"id": OLD})
+    owner.append("user", {"n": 1})
+    owner.sync().result(WITHIN)
+
+    assert numbers(carried(directory, new_id="demo-a")) == [1]
+    journal = begun_in_its_place(directory)
+    with pytest.raises(JournalError, match=f"is open in process {os.getpid()} "):
+        discard(journal, OLD).result(WITHIN)
+    close(journal, owner)
+    journal = Journal.create(directory, {"id": "demo-b"}, discards=OLD)
+    discard(journal, OLD).result(WITHIN)
+
+    close(journal)
+    assert names(directory) == {"demo-a.jsonl", "demo-b.jsonl", f"{NEW}.jsonl"}
+    assert list((directory / "locks").iterdir()) == []
 
 
 def test_a_discard_that_was_cut_short_is_finished(directory: Path) -> None:
