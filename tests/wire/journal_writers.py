@@ -7,6 +7,7 @@ itself, so each fork is what a kernel is: a process of its own that opens a jour
 from __future__ import annotations
 
 import fcntl
+import itertools
 import json
 import os
 import random
@@ -23,7 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from silo_nb.errors import JournalError
-from silo_nb.journal import Journal
+from silo_nb.journal import Journal, carry, discard, finish_discards
 
 ROOT = Path(__file__).parents[2]
 WITHIN = 30
@@ -50,6 +51,8 @@ class Task(NamedTuple):
     seed: int
     durability: str
     without_flock: bool
+    source_id: str
+    dies_at: int
 
 
 def _report(pipe: int, seq: int, marker: int) -> None:
@@ -116,12 +119,72 @@ def race(task: Task, pipe: int, gate: int) -> None:
     signal.pause()
 
 
+def carry_on(task: Task, pipe: int, gate: int) -> None:
+    """Begin a session with another's records, write a record of its own, report, and stay."""
+    journal = carry(Path(task.directory), task.source_id, {"id": task.session_id})
+    _settle(journal, pipe, gate)
+
+
+def take_the_place(task: Task, pipe: int, gate: int) -> None:
+    """Begin a session in the place of another, discard that, report, and stay."""
+    journal = Journal.create(Path(task.directory), {"id": task.session_id}, discards=task.source_id)
+    discard(journal, task.source_id).result(WITHIN)
+    _settle(journal, pipe, gate)
+
+
+def finish_for_others(task: Task, pipe: int, gate: int) -> None:
+    """Finish what others left undone, report, and stay."""
+    finish_discards(Path(task.directory))
+    _report(pipe, 0, 0)
+    os.read(gate, 1)
+
+
+def _settle(journal: Journal, pipe: int, gate: int) -> None:
+    seq = journal.append("user", {"n": -1})
+    journal.sync().result(WITHIN)
+    _report(pipe, seq, -1)
+    os.read(gate, 1)
+
+
 ROLES: dict[str, Callable[[Task, int, int], None]] = {
-    role.__name__: role for role in (write_small, write_big, stream, race)
+    role.__name__: role
+    for role in (write_small, write_big, stream, race, carry_on, take_the_place, finish_for_others)
 }
 
+CHANGES = (
+    "open",
+    "mkdir",
+    "write",
+    "pwrite",
+    "ftruncate",
+    "fchmod",
+    "fdatasync",
+    "fsync",
+    "link",
+    "rename",
+    "unlink",
+    "close",
+)
+"""The system calls between which a process may die, by their names in `os`."""
 
-def _no_locks_available(fd: int, operation: int) -> None:
+
+def _die_at(step: int) -> None:
+    """Get killed right before the step-th call that could change anything on the disk."""
+    steps = itertools.count(1)
+
+    def counting(call: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*arguments: Any, **options: Any) -> Any:
+            if next(steps) == step:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return call(*arguments, **options)
+
+        return counted
+
+    for name in CHANGES:
+        setattr(os, name, counting(getattr(os, name)))
+
+
+def _no_locks_available(fd: Any, operation: int) -> None:
     raise OSError(37, "No locks available")
 
 
@@ -138,6 +201,8 @@ def serve(commands: socket.socket) -> None:
             commands.close()
             if task.without_flock:
                 setattr(fcntl, "flock", _no_locks_available)  # noqa: B010 - its type names more
+            if task.dies_at:
+                _die_at(task.dies_at)
             ROLES[task.role](task, *descriptors)
             os._exit(0)
         for fd in descriptors:
@@ -186,7 +251,14 @@ class WriterServer:
 
     def start(self, role: Callable[[Task, int, int], None], directory: Path, **task: Any) -> Writer:
         """Start a writer; keywords as in `Task`."""
-        fields: dict[str, Any] = {"durability": "turn", "without_flock": False, **task}
+        unless_told: dict[str, Any] = {
+            "seed": 0,
+            "durability": "turn",
+            "without_flock": False,
+            "source_id": "",
+            "dies_at": 0,
+        }
+        fields = {**unless_told, **task}
         message = Task(role=role.__name__, directory=str(directory), **fields)
         read_end, write_end = os.pipe()
         gate, gate_opener = os.pipe()
