@@ -66,10 +66,14 @@ if TYPE_CHECKING:
     )
     from silo_nb.runtime.kernel_compat import allow_nested_asyncio
     from silo_nb.session import (
+        AgentInfo,
         PermissionRequest,
         PromptResult,
+        Restore,
         Session,
+        SessionSummary,
         Subscription,
+        agents,
         connect,
         read_journal,
     )
@@ -125,10 +129,14 @@ _HOMES = {
     ),
     "silo_nb.runtime.kernel_compat": ("allow_nested_asyncio",),
     "silo_nb.session": (
+        "AgentInfo",
         "PermissionRequest",
         "PromptResult",
+        "Restore",
         "Session",
+        "SessionSummary",
         "Subscription",
+        "agents",
         "connect",
         "read_journal",
     ),
@@ -138,6 +146,7 @@ __all__ = [
     "EMPTY_TRANSCRIPT",
     "AgentError",
     "AgentExited",
+    "AgentInfo",
     "AgentNotFound",
     "AgentRefused",
     "Attachment",
@@ -166,9 +175,11 @@ __all__ = [
     "PromptCapabilities",
     "PromptResult",
     "ResourceLink",
+    "Restore",
     "Session",
     "SessionBusy",
     "SessionClosed",
+    "SessionSummary",
     "SiloError",
     "Subscription",
     "TerminalContent",
@@ -182,6 +193,7 @@ __all__ = [
     "Update",
     "Usage",
     "WorkspaceError",
+    "agents",
     "allow_nested_asyncio",
     "apply_update",
     "connect",
@@ -190,9 +202,7 @@ __all__ = [
 ]
 
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
-_LATER = frozenset(
-    {"Restore", "agents", "ask", "chat", "request_human_input", "request_tool_access"}
-)
+_LATER = frozenset({"ask", "chat", "request_human_input", "request_tool_access"})
 
 
 def __getattr__(name: str) -> Any:

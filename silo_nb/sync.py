@@ -18,8 +18,11 @@ from typing import Any, Self
 from silo_nb.runtime import agent_thread, wait_sync
 from silo_nb.session import session as _asynchronous
 from silo_nb.session.connecting import DEFAULT_TIMEOUT, connect_live
+from silo_nb.session.controls import OptionValue
+from silo_nb.session.listing import SessionSummary, list_sessions
 from silo_nb.session.prompts import Prompt, wire_prompt
 from silo_nb.session.reading import read_journal_now as read_journal
+from silo_nb.session.restore import Restore
 from silo_nb.session.turn import PromptResult
 
 __all__ = ["Session", "connect", "read_journal"]
@@ -35,6 +38,17 @@ class Session(_asynchronous.Session):
         blocks = wire_prompt(prompt, self.prompt_capabilities)
         turn = agent_thread().run(self._live.prompt(blocks, timeout=timeout))
         return wait_sync(turn, on_interrupt=self.cancel, grace=_asynchronous.WAIT_GRACE)
+
+    def set_config_option(self, id: str, value: OptionValue) -> None:  # type: ignore[override]
+        """Change one control; see :meth:`silo_nb.Session.set_config_option`."""
+        wait_sync(agent_thread().run(self._live.controls.choose(id, value)))
+
+    def list_sessions(  # type: ignore[override]
+        self, cwd: Path | str | None = None
+    ) -> tuple[SessionSummary, ...]:
+        """List the sessions the agent knows; see :meth:`silo_nb.Session.list_sessions`."""
+        listing = list_sessions(self._live, cwd)
+        return wait_sync(agent_thread().run(listing))
 
     def dispose(self) -> None:  # type: ignore[override]
         """End the session; see :meth:`silo_nb.Session.dispose`."""
@@ -57,18 +71,21 @@ def connect(
     *,
     cwd: Path | str | None = None,
     workspace_id: str | None = None,
-    resume: object = None,
-    title: str | None = None,  # noqa: ARG001 - ignored without `resume`, as documented
+    resume: str | Restore | None = None,
+    title: str | None = None,
     reveal: Callable[[], object] | None = None,
     mcp_servers: Sequence[Mapping[str, Any]] = (),
     timeout: float = DEFAULT_TIMEOUT,
 ) -> Session:
     """Start the agent of a profile and open a session with it; see :func:`silo_nb.connect`."""
-    _asynchronous.refuse_unfinished(workspace_id=workspace_id, resume=resume, reveal=reveal)
     connecting = connect_live(
         profile,
         cwd=Path(cwd) if cwd is not None else None,
         mcp_servers=mcp_servers,
+        workspace_id=workspace_id,
+        restore=_asynchronous.as_restore(resume),
+        title=title,
+        reveal=reveal,
         timeout=timeout,
     )
     return Session(wait_sync(agent_thread().run(connecting)))

@@ -21,7 +21,7 @@ from silo_nb.model import (
     UnknownBlock,
 )
 
-__all__ = ["parse_block", "parse_tool_content", "wire_block"]
+__all__ = ["parse_block", "parse_tool_content", "wire_block", "wire_tool_content"]
 
 
 def parse_block(raw: Any) -> ContentBlock | None:
@@ -125,6 +125,23 @@ def wire_block(block: ContentBlock) -> dict[str, Any]:
             return {"type": "resource", "resource": inner}
         case UnknownBlock(raw=raw):
             return dict(raw)
+
+
+def wire_tool_content(content: ToolContent) -> dict[str, Any]:
+    """Return one item of a tool call's content as the wire spells it.
+
+    >>> wire_tool_content(TextBlock("done"))
+    {'type': 'content', 'content': {'type': 'text', 'text': 'done'}}
+    """
+    match content:
+        case DiffContent(path, new_text, old_text):
+            return {"type": "diff", "path": path, "newText": new_text, "oldText": old_text}
+        case TerminalContent(terminal_id):
+            return {"type": "terminal", "terminalId": terminal_id}
+        case UnknownBlock(raw=raw):
+            return dict(raw)
+        case block:
+            return {"type": "content", "content": wire_block(block)}
 
 
 def _present(**fields: Any) -> dict[str, Any]:

@@ -38,16 +38,19 @@ class Normalizer:
     (``syn-…``) lasts until another kind of chunk, a row or a block that is not text; it is never
     mixed with the agent's own ids. (R28)
 
+    Args:
+        runs: how many ids were made up before, in the same journal.
+
     >>> run = Normalizer()
     >>> chunk = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "a"}}
     >>> run.normalize(chunk).message_id, run.normalize(chunk).message_id
     ('syn-1', 'syn-1')
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, runs: int = 0) -> None:
         self._kind: str | None = None
         self._message_id: str | None = None
-        self._runs = 0
+        self._runs = runs
 
     def end_run(self) -> None:
         """Let the next chunk without an id begin a message of its own."""

@@ -8,7 +8,7 @@ from typing import Any
 from silo_nb.acp.fields import items, mapping, string
 from silo_nb.model import Command, ConfigChoice, ConfigOption
 
-__all__ = ["parse_commands", "parse_config_options", "session_options"]
+__all__ = ["parse_commands", "parse_config_options", "typed_options", "without_doubles"]
 
 
 def parse_commands(raw: Mapping[str, Any]) -> tuple[Command, ...]:
@@ -37,25 +37,60 @@ def parse_config_options(raw: Mapping[str, Any]) -> tuple[ConfigOption, ...]:
     )
 
 
-def session_options(result: Mapping[str, Any]) -> tuple[ConfigOption, ...]:
-    """Return the controls a session/new, load or resume result offers.
+def typed_options(result: Mapping[str, Any]) -> tuple[ConfigOption, ...]:
+    """Return the controls a session/new, load or resume result offers in the older forms.
 
-    ``modes`` are the older form of one control: gemini-cli 0.61 has nothing else. They count only
-    where no config option says the same. (case 55)
+    ``modes`` is all that gemini-cli 0.61 has; ``models`` was removed from the protocol in 2026 and
+    is still sent by gemini, qwen, opencode, kimi and copilot.
     """
-    options = parse_config_options(result)
-    if any(option.category == "mode" or option.id == "mode" for option in options):
-        return options
-    modes = mapping(result, "modes")
-    choices = tuple(
-        ConfigChoice(mode_id, string(item, "name") or mode_id, string(item, "description"))
-        for item in items(modes, "availableModes")
-        if (mode_id := string(item, "id"))
+    modes, models = mapping(result, "modes"), mapping(result, "models")
+    offered = (
+        _typed("mode", "Mode", modes.get("currentModeId"), items(modes, "availableModes"), "id"),
+        _typed(
+            "model",
+            "Model",
+            models.get("currentModelId"),
+            items(models, "availableModels"),
+            "modelId",
+        ),
     )
-    if not choices:
-        return options
-    current = string(modes, "currentModeId")
-    return (*options, ConfigOption("mode", "Mode", "select", current, choices, category="mode"))
+    return tuple(option for option in offered if option.choices)
+
+
+def without_doubles(
+    options: tuple[ConfigOption, ...], typed: tuple[ConfigOption, ...]
+) -> tuple[ConfigOption, ...]:
+    """Return `options` followed by those of `typed` that none of them says already.
+
+    Config options need not hide modes (case 55); but pi-acp 0.0.34 sends its thinking levels as
+    both, so that the same values count as the same control.
+    """
+    names = {name for option in options for name in (option.category, option.id)}
+    values = {frozenset(choice.value for choice in option.choices) for option in options}
+    extra = (
+        option
+        for option in typed
+        if option.id not in names
+        and frozenset(choice.value for choice in option.choices) not in values
+    )
+    return (*options, *extra)
+
+
+def _typed(
+    option_id: str, name: str, current: Any, choices: Iterator[Mapping[str, Any]], key: str
+) -> ConfigOption:
+    return ConfigOption(
+        id=option_id,
+        name=name,
+        type="select",
+        current_value=current,
+        choices=tuple(
+            ConfigChoice(value, string(item, "name") or value, string(item, "description"))
+            for item in choices
+            if (value := string(item, key))
+        ),
+        category=option_id,
+    )
 
 
 def _choices(option: Mapping[str, Any]) -> Iterator[ConfigChoice]:

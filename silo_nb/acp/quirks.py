@@ -5,13 +5,25 @@ A quirk is data read or written a little differently; none of them is allowed to
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from silo_nb.acp.fields import mapping, string
 from silo_nb.model import TerminalExit, Update
 
-__all__ = ["EchoFilter", "parent_tool_call", "terminal_exit", "terminal_output", "tool_name"]
+__all__ = [
+    "EchoFilter",
+    "is_aside",
+    "parent_tool_call",
+    "terminal_exit",
+    "terminal_output",
+    "tool_name",
+]
+
+_ASIDE = re.compile(
+    r"\s*(<session_context>.*</session_context>|(\[Function Response: [^\]]*\]\s*)+)\s*", re.DOTALL
+)
 
 
 def terminal_output(update: Mapping[str, Any]) -> str | None:
@@ -46,6 +58,19 @@ def parent_tool_call(update: Mapping[str, Any]) -> str | None:
 def tool_name(update: Mapping[str, Any]) -> str | None:
     """Return the tool's own name: ``name`` since schema 1.22, in claude's ``_meta`` before."""
     return string(update, "name") or string(mapping(update, "_meta", "claudeCode"), "toolName")
+
+
+def is_aside(update: Update) -> bool:
+    """Return whether a replay has as the user's words what the agent told its model.
+
+    gemini-cli 0.61 replays its own introduction, and ``[Function Response: write_file]`` after each
+    tool call, as user messages. Live it sends neither.
+
+    >>> is_aside(Update("user_message_chunk", text="[Function Response: write_file]"))
+    True
+    """
+    text = update.text if update.kind == "user_message_chunk" else None
+    return text is not None and _ASIDE.fullmatch(text) is not None
 
 
 class EchoFilter:

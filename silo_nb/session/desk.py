@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import count
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from silo_nb.acp.permission import parse_permission
 from silo_nb.acp.rpc import IncomingRequest
-from silo_nb.model import Notice, Permission, Update
+from silo_nb.model import Permission, Update
 from silo_nb.model.text import one_line
 from silo_nb.runtime import agent_thread
+from silo_nb.session import manager
 from silo_nb.session.asks import PermissionRequest
 from silo_nb.session.listeners import Listeners
+from silo_nb.session.records import notice
 
 if TYPE_CHECKING:
     from silo_nb.session.live import LiveSession
@@ -28,6 +31,11 @@ class Desk:
         self.open: dict[str, PermissionRequest] = {}
         self._session = session
         self._numbers = count(1)
+
+    def go_on_after(self, prior: Iterable[Update]) -> None:
+        """Number on from what was asked before, so that ids stay unique in the journal."""
+        asked = {update.permission.id for update in prior if update.permission is not None}
+        self._numbers = count(len(asked) + 1)
 
     def ask_permission(self, request: IncomingRequest) -> None:
         """Record a permission request and bring it to whoever answers.
@@ -48,26 +56,21 @@ class Desk:
             return
         ask = PermissionRequest(request, permission, row, self._settle)
         self.open[ask.id] = ask
+        session.changed(wants_attention=True)
         if session.turns.cancelling or session.closed:
             ask.cancel(by="cancel")
-        elif not self.on_permission:
+        elif not (self.on_permission or manager.on_ask):
             ask.cancel(by="no-listener")
-        elif not self.on_permission.tell(ask):
+        elif not self.on_permission.tell(ask) + manager.on_ask.tell(ask):
             ask.cancel(by="listener-failed")
 
     def turn_down_question(self, request: IncomingRequest) -> None:
         """Answer an elicitation with ``cancel`` and say so: nothing can show it yet; see R74."""
         message = request.params.get("message")
         asked = one_line(message) if isinstance(message, str) else "a question"
-        raw: dict[str, Any] = {
-            "sessionUpdate": "notice",
-            "severity": "warning",
-            "title": "The agent asked a question that this version cannot show; it was cancelled.",
-            "description": asked,
-        }
         request.reply({"action": "cancel"})
-        notice = Notice(raw["title"], raw["severity"], asked)
-        self._session.take(Update("notice", notice=notice, raw=MappingProxyType(raw)))
+        title = "The agent asked a question that this version cannot show; it was cancelled."
+        self._session.take(notice(title, asked))
 
     def cancel_all(self, *, by: str) -> None:
         """Answer every open ask with ``cancelled``."""
@@ -86,3 +89,4 @@ class Desk:
             return
         ask.answer()
         self._session.take(Update("permission", permission=ask.permission))
+        self._session.changed()

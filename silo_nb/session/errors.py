@@ -6,13 +6,27 @@ from typing import TYPE_CHECKING
 
 from silo_nb.acp.fields import items
 from silo_nb.acp.rpc import AUTH_REQUIRED, RpcError
-from silo_nb.errors import AgentError, AgentRefused, AuthRequired
+from silo_nb.errors import AgentError, AgentExited, AgentRefused, AuthRequired
 from silo_nb.session.secret_values import redact
 
 if TYPE_CHECKING:
     from silo_nb.session.live import LiveSession
 
-__all__ = ["refusal"]
+__all__ = ["exit_error", "refusal"]
+
+
+def exit_error(session: LiveSession, phase: str) -> AgentExited:
+    """Return the error for whoever wanted something of an agent that is gone."""
+    report = session.exit
+    how = "the connection is gone" if report is None else f"the process {report.describe()}"
+    return AgentExited(
+        f"{how}; the next prompt starts a new one",
+        exit_code=None if report is None else report.code,
+        signal=None if report is None else report.signal,
+        profile=session.profile.id,
+        phase=phase,
+        stderr=session.last_words(),
+    )
 
 
 def refusal(error: RpcError, session: LiveSession, phase: str) -> AgentError:

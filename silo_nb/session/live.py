@@ -7,11 +7,12 @@ it, :meth:`LiveSession.take` reduces, journals and tells the listeners. No step 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
-
-from msgspec.structs import replace
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import reduce
+from typing import Any, Literal
 
 from silo_nb.acp.connection import Connection
 from silo_nb.acp.handshake import AgentCard
@@ -19,25 +20,31 @@ from silo_nb.acp.normalize import Normalizer
 from silo_nb.acp.process import AgentProcess, ExitReport
 from silo_nb.acp.quirks import EchoFilter
 from silo_nb.acp.rpc import METHOD_NOT_FOUND, IncomingRequest, InvalidParamsError
-from silo_nb.errors import AgentExited
-from silo_nb.journal import Journal
+from silo_nb.errors import SessionClosed
+from silo_nb.journal import Journal, JournalOptions
 from silo_nb.model import (
     EMPTY_TRANSCRIPT,
-    Command,
-    ConfigOption,
     Transcript,
+    Turn,
     Update,
     apply_update,
 )
 from silo_nb.profiles import Profile
+from silo_nb.session.checkpoint import tell_again
+from silo_nb.session.controls import Controls
 from silo_nb.session.desk import Desk
+from silo_nb.session.errors import exit_error
+from silo_nb.session.handshake import NOWHERE, Surroundings
 from silo_nb.session.listeners import Listeners
-from silo_nb.session.records import write_update
-from silo_nb.session.secret_values import redact
+from silo_nb.session.records import count_made_up_ids, write_update
+from silo_nb.session.secret_values import redact, secret_values
 from silo_nb.session.turn import PromptResult
 from silo_nb.session.turns import Turns
 
-__all__ = ["LiveSession"]
+__all__ = ["LiveSession", "Outcome"]
+
+Outcome = Literal["new", "resumed", "journal-only"]
+"""How a session came about."""
 
 EARLY_LIMIT = 10_000
 """How many updates are kept for a first listener, or for a session id not known yet."""
@@ -49,30 +56,37 @@ JOURNAL_PATIENCE = 2.0
 class LiveSession:
     """The state of one session, and the only writer of it."""
 
-    def __init__(self, profile: Profile, secrets: Sequence[str] = ()) -> None:
+    def __init__(self, profile: Profile, surroundings: Surroundings = NOWHERE) -> None:
         self.profile = profile
-        self.secrets = tuple(secrets)
+        self.surroundings = surroundings
+        self.secrets = secret_values({**surroundings.environment, **profile.env})
         self.id = ""
         self.session_id = ""
-        self.cwd = ""
+        self.outcome: Outcome = "new"
+        self.prior: tuple[Update, ...] = ()
+        self.given_title: str | None = None
         self.card = AgentCard()
         self.transcript: Transcript = EMPTY_TRANSCRIPT
-        self.commands: tuple[Command, ...] = ()
-        self.config_options: tuple[ConfigOption, ...] = ()
         self.journal: Journal | None = None
         self.connection = Connection(self._write, self)
         self.process: AgentProcess | None = None
         self.exit: ExitReport | None = None
         self.closed = False
         self.on_closed: Callable[[LiveSession], None] | None = None
+        self.on_state: Callable[[], object] = _nobody
+        self.on_reveal: Callable[[], object] = _nobody
+        self.attention = False
+        self.watchers = 0
+        self._heard_at = time.monotonic()
+        self.reconnect: Callable[[], Awaitable[None]] = _never
         self.on_update: Listeners[Update] = Listeners()
-        self.on_commands_changed: Listeners[()] = Listeners()
-        self.on_config_options_changed: Listeners[()] = Listeners()
+        self.controls = Controls(self)
         self.desk = Desk(self)
         self.turns = Turns(self)
         self._normalizer = Normalizer()
         self._echo = EchoFilter()
         self._unclaimed: list[Mapping[str, Any]] = []
+        self._replay: list[Update] | None = None
         self._unwritten: list[Update] = []
         self._early: list[Update] = []
         self._untold: deque[Update] = deque()
@@ -82,15 +96,36 @@ class LiveSession:
     # ---------------------------------------------------------------------------------- state
 
     @property
+    def cwd(self) -> str:
+        """The directory the agent works in."""
+        return str(self.surroundings.cwd)
+
+    @property
+    def title(self) -> str | None:
+        """The title the agent gave the session, or the one it had before."""
+        return self.transcript.title or self.given_title
+
+    @property
     def status(self) -> str:
         """``idle``, ``working``, ``waiting`` (for an answer), ``exited`` or ``closed``."""
-        if self.closed:
+        if self.closed or self.outcome == "journal-only":
             return "closed"
         if self.exit is not None:
             return "exited"
         if self.desk.open:
             return "waiting"
         return "idle" if self.turns.running is None else "working"
+
+    def remember(self, prior: tuple[Update, ...]) -> None:
+        """Begin with what happened before this connection."""
+        self.prior = prior
+        self.transcript = reduce(apply_update, prior, self.transcript)
+        self._normalizer = Normalizer(runs=count_made_up_ids(prior))
+        self.desk.go_on_after(prior)
+
+    def forget(self) -> None:
+        """Begin anew: what was remembered is another session's."""
+        self.id, self.prior, self.transcript = "", (), EMPTY_TRANSCRIPT
 
     def opened(self, session_id: str, journal: Journal) -> None:
         """Begin: the agent gave the session an id. Updates that came before it are taken now."""
@@ -104,7 +139,40 @@ class LiveSession:
         for params in waiting:
             self.on_notification("session/update", params)
 
+    @contextmanager
+    def replay(self) -> Iterator[list[Update]]:
+        """Collect what the agent sends instead of taking it: a session/load says it all again."""
+        replayed: list[Update] = []
+        self._replay = replayed
+        try:
+            yield replayed
+        finally:
+            self._replay = None
+
+    def renew(self) -> None:
+        """Get ready for another process; the last one is gone."""
+        self.connection = Connection(self._write, self)
+        self.process = self.exit = None
+        self.session_id = ""
+        self.end_run()
+        self.turns.renew()
+
+    @property
+    def journal_options(self) -> JournalOptions:
+        """How the session's journal is kept; if its file is lost, the transcript is told again."""
+        return {"redact": self.secrets, "checkpoint": lambda: tell_again(self.transcript)}
+
     # ----------------------------------------------------------------- what the agent sends
+
+    def hear(self, data: bytes) -> None:
+        """Take what the agent wrote to its stdout."""
+        self._heard_at = time.monotonic()
+        self.connection.feed(data)
+
+    @property
+    def quiet_for(self) -> float:
+        """Seconds since the agent was last heard, or was given something to do. Case 4."""
+        return time.monotonic() - self._heard_at
 
     def on_notification(self, method: str, params: Mapping[str, Any]) -> None:
         """Take a notification. Those that are not session/update are nobody's business yet."""
@@ -118,12 +186,17 @@ class LiveSession:
             self.note("session/update without an update")
             return
         update = self._normalizer.normalize(raw)
-        if not self._echo.is_echo(update):
+        if self._replay is not None:
+            self._replay.append(update)
+        elif not self._echo.is_echo(update):
             self.take(update)
 
     def _on_foreign_update(self, params: Mapping[str, Any]) -> None:
         """Keep what may turn out to be ours; an update can precede the reply that names its id."""
-        if not self.session_id and len(self._unclaimed) < EARLY_LIMIT:
+        raw = params.get("update")
+        if self._replay is not None and isinstance(raw, dict):
+            self._replay.append(self._normalizer.normalize(raw))
+        elif not self.session_id and len(self._unclaimed) < EARLY_LIMIT:
             self._unclaimed.append(params)
         else:
             self.note("update of another session", repr(params.get("sessionId")))
@@ -158,7 +231,9 @@ class LiveSession:
         self.exit = report
         self.desk.cancel_all(by="agent-exited")
         self.connection.close()
-        self.turns.end("agent-exited", error=self.exit_error("prompt"))
+        self.turns.end("agent-exited", error=exit_error(self, "prompt"))
+        self.settle("agent-exited")
+        self.changed(wants_attention=True)
 
     def take(self, update: Update) -> None:
         """Reduce, journal, tell. The one place where a session's state moves."""
@@ -173,6 +248,13 @@ class LiveSession:
             self._unwritten.append(update)
         self._untold.append(update)
         self.tell()
+        if update.info is not None:
+            self.changed()
+
+    def settle(self, reason: str) -> None:
+        """Close the rows that were opened outside a turn: nothing will be heard of them again."""
+        if any(row.is_open for row in self.transcript.tool_calls):
+            self.take(Update("turn_end", turn=Turn(stop_reason=reason)))
 
     def tell(self) -> None:
         """Tell the listeners, in order, what they have not heard yet.
@@ -196,27 +278,11 @@ class LiveSession:
 
     def _tell(self, update: Update) -> None:
         if update.commands is not None or update.config_options is not None or update.mode_id:
-            self._take_controls(update)
+            self.controls.take(update)
         if self.on_update:
             self.on_update.tell(update)
         elif self.turns.running is None and len(self._early) < EARLY_LIMIT:
             self._early.append(update)
-
-    def _take_controls(self, update: Update) -> None:
-        if update.commands is not None:
-            self.commands = update.commands
-            self.on_commands_changed.tell()
-        if update.config_options is not None:
-            self.config_options = update.config_options
-            self.on_config_options_changed.tell()
-        if update.mode_id is not None:
-            self.config_options = tuple(
-                replace(option, current_value=update.mode_id)
-                if "mode" in (option.category, option.id)
-                else option
-                for option in self.config_options
-            )
-            self.on_config_options_changed.tell()
 
     def end_run(self) -> None:
         """Let the agent's next chunk without an id begin a message of its own."""
@@ -224,9 +290,36 @@ class LiveSession:
 
     def begin_turn(self, prompt: str) -> None:
         """A turn starts: what came before it is nobody's news, and `prompt` may be echoed."""
+        self._heard_at = time.monotonic()
         self._early.clear()
         self.end_run()
         self._echo.expect(prompt)
+        self.acknowledge()
+
+    # ------------------------------------------------------------------------------ attention
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Somebody looks at the session: nothing that happens now needs attention. R88."""
+        self.watchers += 1
+        try:
+            yield
+        finally:
+            self.watchers -= 1
+
+    def acknowledge(self) -> None:
+        """Somebody has looked; attention is over until something happens again."""
+        self.attention = False
+        self.on_state()
+
+    def changed(self, *, wants_attention: bool = False) -> None:
+        """Activity or title is another one now; say so, and that somebody should look."""
+        self.attention = self.attention or (wants_attention and self.watchers == 0)
+        self.on_state()
+
+    def reveal(self) -> None:
+        """Bring the session into view, as far as whoever connected it can."""
+        self.on_reveal()
 
     # ---------------------------------------------------------------------------------- turns
 
@@ -253,6 +346,7 @@ class LiveSession:
         self.closed = True
         self.desk.cancel_all(by="dispose")
         self.turns.end("cancelled")
+        self.settle("closed")
         if self.process is not None:
             await self._close_politely()
             await self.process.stop()
@@ -274,20 +368,6 @@ class LiveSession:
         if self.journal is not None:
             await asyncio.wait([asyncio.wrap_future(self.journal.sync())], timeout=JOURNAL_PATIENCE)
 
-    def exit_error(self, phase: str) -> AgentExited:
-        """Return the error for whoever wanted something of an agent that is gone."""
-        report = self.exit
-        if report is None:
-            return AgentExited("the connection is gone", profile=self.profile.id, phase=phase)
-        return AgentExited(
-            f"the process {report.describe()}; connect() starts a new one",
-            exit_code=report.code,
-            signal=report.signal,
-            profile=self.profile.id,
-            phase=phase,
-            stderr=self.last_words(),
-        )
-
     def last_words(self) -> tuple[str, ...]:
         """Return the last lines of the agent's stderr, secrets withheld."""
         if self.exit is not None:
@@ -303,3 +383,11 @@ class LiveSession:
     def note(self, kind: str, detail: str = "") -> None:
         """Write an oddity into the connection's log."""
         self.connection.diagnostics.note(kind, detail)
+
+
+def _nobody() -> None:
+    """Nobody wants to know."""
+
+
+async def _never() -> None:
+    raise SessionClosed("the session is not connected yet")

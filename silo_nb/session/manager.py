@@ -7,19 +7,32 @@ of the extension.
 from __future__ import annotations
 
 import asyncio
+import atexit
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from silo_nb.runtime import agent_thread
+from silo_nb.session.asks import PermissionRequest
+from silo_nb.session.listeners import Listeners
 
 if TYPE_CHECKING:
     from silo_nb.session.live import LiveSession
 
-__all__ = ["add", "dispose_all", "live_sessions", "starting"]
+__all__ = ["add", "dispose_all", "live_sessions", "on_ask", "on_changed", "starting"]
+
+on_changed: Listeners[()] = Listeners()
+"""Told when a session opens, ends, or changes activity, title or attention."""
+
+on_ask: Listeners[PermissionRequest] = Listeners()
+"""Told every ask of every session, like a session's own listeners."""
 
 _sessions: dict[str, LiveSession] = {}
 _starting: set[LiveSession] = set()
+_sees_to_exit = False
+
+EXIT_PATIENCE = 2.0
+"""Seconds the interpreter's end waits for agents; the guards see to those that take longer."""
 
 
 @contextmanager
@@ -34,12 +47,26 @@ def starting(session: LiveSession) -> Iterator[None]:
 
 def add(session: LiveSession) -> None:
     """Remember `session` until it is disposed."""
+    global _sees_to_exit  # noqa: PLW0603 - once a process, and not before there is something to do
+    if not _sees_to_exit:
+        # Late, so that it runs before the journal's own: a session's last words are written then.
+        atexit.register(_at_exit)
+        _sees_to_exit = True
     _sessions[session.id] = session
     session.on_closed = _forget
+    session.on_state = on_changed.tell
+    on_changed.tell()
 
 
 def _forget(session: LiveSession) -> None:
-    _sessions.pop(session.id, None)
+    if _sessions.pop(session.id, None) is not None:
+        on_changed.tell()
+
+
+def _at_exit() -> None:
+    # Whatever fails now has nobody left to tell, and the guards kill what is left.
+    with suppress(Exception):
+        dispose_all(EXIT_PATIENCE)
 
 
 def live_sessions() -> tuple[LiveSession, ...]:

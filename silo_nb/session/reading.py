@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from silo_nb.errors import NotYet, PermissionDenied
+from silo_nb.errors import PermissionDenied
 from silo_nb.journal import find_session, journal_directory, read_records
 from silo_nb.model import Update
 from silo_nb.profiles import load_profiles
@@ -19,13 +19,14 @@ async def read_journal(session_id: str, *, workspace_id: str | None = None) -> t
 
     Args:
         session_id: our id of the session, or any id its agent ever gave it.
-        workspace_id: another notebook to look beside. Not in this version.
+        workspace_id: path of another notebook, or of its directory, to look beside.
 
     Returns:
         The updates, in order; empty when there is no such journal. Damaged lines are skipped.
 
     Raises:
         PermissionDenied: the "agents" permission is set to deny.
+        WorkspaceError: there is no directory `workspace_id`.
 
     Example:
         >>> import silo_nb
@@ -39,8 +40,6 @@ def read_journal_now(session_id: str, *, workspace_id: str | None = None) -> tup
     """Return what a session's journal holds, blocking; see :func:`read_journal`."""
     if load_profiles().permission == "deny":
         raise PermissionDenied('profiles.toml says [agents] permission = "deny"')
-    if workspace_id is not None:
-        raise NotYet("read_journal(workspace_id=…) is not possible yet; leave it out")
-    directory = journal_directory(notebook_home())
+    directory = journal_directory(notebook_home(workspace_id))
     path = find_session(directory, session_id)
     return () if path is None else tuple(read_updates(read_records(path).records))

@@ -19,7 +19,16 @@ from silo_nb.journal import Journal
 from silo_nb.model import Permission, TextBlock, Turn, Update
 from silo_nb.model.update import MESSAGE_ROLES
 
-__all__ = ["read_updates", "user_updates", "write_prompt", "write_update"]
+__all__ = [
+    "count_made_up_ids",
+    "notice",
+    "permission_fields",
+    "read_updates",
+    "turn_fields",
+    "user_updates",
+    "write_prompt",
+    "write_update",
+]
 
 
 def write_update(journal: Journal, update: Update) -> None:
@@ -28,9 +37,9 @@ def write_update(journal: Journal, update: Update) -> None:
         synthesized = "messageId" not in update.raw
         journal.append_chunk(update.kind, update.message_id, update.text, synthesized=synthesized)
     elif update.turn is not None:
-        journal.append(update.kind, _turn_fields(update.turn, update.timestamp))
+        journal.append(update.kind, turn_fields(update.turn, update.timestamp))
     elif update.permission is not None:
-        journal.append("permission", _permission_fields(update.permission, update.raw))
+        journal.append("permission", permission_fields(update.permission, update.raw))
     elif update.timestamp is None:
         journal.append("update", _wire_fields(update))
 
@@ -72,6 +81,23 @@ def user_updates(blocks: Iterable[Mapping[str, Any]], turn: int, at: str) -> lis
     return updates
 
 
+def notice(title: str, description: str) -> Update:
+    """Return a notice of our own: something about the session that should be seen once."""
+    raw = {
+        "sessionUpdate": "notice",
+        "severity": "warning",
+        "title": title,
+        "description": description,
+    }
+    return Normalizer().normalize(raw)
+
+
+def count_made_up_ids(updates: Iterable[Update]) -> int:
+    """Return how many runs of chunks have an id of ours already; see the normalizer."""
+    ids = {u.message_id for u in updates if u.message_id and u.message_id.startswith("syn-")}
+    return len(ids)
+
+
 def read_updates(records: Iterable[Mapping[str, Any]]) -> Iterator[Update]:
     """Yield the updates that journal `records` stand for, tolerating what cannot be read."""
     normalizer = Normalizer()
@@ -90,13 +116,14 @@ def read_updates(records: Iterable[Mapping[str, Any]]) -> Iterator[Update]:
 
 def _read_update(normalizer: Normalizer, record: Mapping[str, Any]) -> Update:
     update = normalizer.normalize(record["u"])
-    made_up = string(record, "m")
-    if made_up is None or update.kind not in MESSAGE_ROLES:
+    made_up, at = string(record, "m"), string(record, "at")
+    if update.kind not in MESSAGE_ROLES or made_up is at is None:
         return update
-    return replace(update, message_id=made_up)
+    return replace(update, message_id=made_up or update.message_id, timestamp=at)
 
 
-def _turn_fields(turn: Turn, at: str | None) -> dict[str, Any]:
+def turn_fields(turn: Turn, at: str | None) -> dict[str, Any]:
+    """Return the fields of the record of a turn's start or end."""
     fields = {
         "at": at,
         "stopReason": turn.stop_reason,
@@ -117,8 +144,11 @@ def _read_turn(kind: str, record: Mapping[str, Any]) -> Update:
     return Update(kind, timestamp=string(record, "at"), turn=turn)
 
 
-def _permission_fields(asked: Permission, raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Asked and answered are two records of one id: a crash between them shows as unanswered."""
+def permission_fields(asked: Permission, raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of the record of an ask.
+
+    Asked and answered are two records of one id: a crash between them shows as unanswered.
+    """
     fields: dict[str, Any] = {"id": asked.id, "toolCallId": asked.tool_call_id}
     if asked.outcome is None:
         fields["toolCall"] = raw.get("toolCall")

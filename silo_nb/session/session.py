@@ -7,7 +7,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from silo_nb.errors import NotYet
 from silo_nb.model import (
     Command,
     ConfigOption,
@@ -19,13 +18,16 @@ from silo_nb.model import (
 from silo_nb.runtime import agent_thread, wait_async
 from silo_nb.session.asks import PermissionRequest
 from silo_nb.session.connecting import DEFAULT_TIMEOUT, connect_live
+from silo_nb.session.controls import OptionValue
 from silo_nb.session.listeners import Subscription
+from silo_nb.session.listing import SessionSummary, list_sessions
 from silo_nb.session.live import LiveSession
 from silo_nb.session.prompts import Prompt, wire_prompt
+from silo_nb.session.restore import Restore
 from silo_nb.session.turn import PromptResult
 from silo_nb.session.turns import CANCEL_GRACE
 
-__all__ = ["WAIT_GRACE", "Session", "connect", "refuse_unfinished"]
+__all__ = ["WAIT_GRACE", "Session", "as_restore", "connect"]
 
 
 WAIT_GRACE = CANCEL_GRACE + 2.0
@@ -94,9 +96,14 @@ class Session:
         return self._live.status
 
     @property
+    def quiet_for(self) -> float:
+        """Seconds since anything was heard of the agent; long during a turn, it may be stuck."""
+        return self._live.quiet_for
+
+    @property
     def title(self) -> str | None:
-        """The title the agent gave the session."""
-        return self._live.transcript.title
+        """The title the agent gave the session; until then, the one a restored session had."""
+        return self._live.title
 
     @property
     def transcript(self) -> Transcript:
@@ -111,12 +118,12 @@ class Session:
     @property
     def commands(self) -> tuple[Command, ...]:
         """The slash commands the agent offers now; empty until it says so."""
-        return self._live.commands
+        return self._live.controls.commands
 
     @property
     def config_options(self) -> tuple[ConfigOption, ...]:
         """The controls the agent offers now."""
-        return self._live.config_options
+        return self._live.controls.options
 
     @property
     def prompt_capabilities(self) -> PromptCapabilities:
@@ -135,13 +142,13 @@ class Session:
 
     @property
     def resume_outcome(self) -> Literal["new", "resumed", "journal-only"]:
-        """How the session came about."""
-        return "new"
+        """How the session came about; see :class:`silo_nb.Restore`."""
+        return self._live.outcome
 
     @property
     def journal(self) -> tuple[Update, ...]:
-        """What happened before this connection; empty for a new session."""
-        return ()
+        """What happened before this connection, as on record; empty for a new session."""
+        return self._live.prior
 
     @property
     def journal_path(self) -> Path | None:
@@ -212,21 +219,34 @@ class Session:
     ) -> None:
         await self.dispose()
 
-    async def set_config_option(self, id: str, value: str | bool) -> None:  # noqa: FBT001 - the seed's signature
-        """Change one control. Not in this version.
+    async def set_config_option(self, id: str, value: OptionValue) -> None:
+        """Change one control and take over the list the agent answers with.
+
+        Args:
+            id: an entry of :attr:`config_options`.
+            value: one of its choices, or a bool for a boolean option.
 
         Raises:
-            NotYet: always, for now.
+            ValueError: no such option or value; nothing was sent.
+            AgentRefused: the agent did not take it; the option is no longer offered until the
+                agent lists it again.
+            AgentExited, SessionClosed: there is no agent to tell.
         """
-        raise NotYet(f"setting {id!r} to {value!r}: controls cannot be changed yet")
+        setting = agent_thread().run(self._live.controls.choose(id, value))
+        await wait_async(setting)
 
-    async def list_sessions(self, cwd: Path | None = None) -> tuple[Any, ...]:
-        """List the sessions the agent knows. Not in this version.
+    async def list_sessions(self, cwd: Path | str | None = None) -> tuple[SessionSummary, ...]:
+        """List the sessions the agent knows, at most 500.
+
+        Args:
+            cwd: only those that worked in this directory.
 
         Raises:
-            NotYet: always, for now.
+            AgentRefused: the agent does not list them (see :attr:`can_list`), or refuses to.
+            SessionClosed: there is no agent to ask.
         """
-        raise NotYet(f"sessions cannot be listed yet (cwd={cwd!r})")
+        listing = list_sessions(self._live, cwd)
+        return await wait_async(agent_thread().run(listing))
 
     # ----------------------------------------------------------------------------- listening
 
@@ -251,11 +271,11 @@ class Session:
 
     def on_commands_changed(self, listener: Callable[[], object]) -> Subscription:
         """Call `listener` whenever :attr:`commands` was replaced."""
-        return self._live.on_commands_changed.add(listener)
+        return self._live.controls.on_commands_changed.add(listener)
 
     def on_config_options_changed(self, listener: Callable[[], object]) -> Subscription:
         """Call `listener` whenever :attr:`config_options` changed."""
-        return self._live.on_config_options_changed.add(listener)
+        return self._live.controls.on_options_changed.add(listener)
 
     def __repr__(self) -> str:
         return f"<Session {self.id!r} with {self.agent_name!r}: {self.status}>"
@@ -266,8 +286,8 @@ async def connect(
     *,
     cwd: Path | str | None = None,
     workspace_id: str | None = None,
-    resume: object = None,
-    title: str | None = None,  # noqa: ARG001 - ignored without `resume`, as documented
+    resume: str | Restore | None = None,
+    title: str | None = None,
     reveal: Callable[[], object] | None = None,
     mcp_servers: Sequence[Mapping[str, Any]] = (),
     timeout: float = DEFAULT_TIMEOUT,
@@ -280,10 +300,12 @@ async def connect(
         profile: id of a profile in ``profiles.toml``, or ``"demo"``. Nothing else: a notebook
             cannot name a command.
         cwd: the directory the agent works in; the notebook's by default.
-        workspace_id: the notebook the session belongs to. Not in this version.
-        resume: a session to go on with. Not in this version.
+        workspace_id: path of the notebook the session belongs to, or of its directory; this
+            kernel's by default. Its journal lies there.
+        resume: a session to go on with: its id, ours or the agent's, or a :class:`Restore`. One
+            that the agent no longer knows is no error: see :attr:`Session.resume_outcome`.
         title: shown until the agent gives one, for resumed sessions; ignored without `resume`.
-        reveal: called to bring the session into view. Not in this version.
+        reveal: brings the session into view; called by :meth:`Agents.reveal`, maybe repeatedly.
         mcp_servers: MCP servers to offer the agent, as the protocol spells them.
         timeout: seconds for the whole handshake.
 
@@ -296,24 +318,26 @@ async def connect(
         HandshakeTimeout: no answer in time.
         AuthRequired: the agent wants a login first.
         AgentRefused: the agent answered with an error.
+        JournalError: another process has the session to be restored; the message says which.
 
     Example:
         >>> import silo_nb
         >>> async with await silo_nb.connect("demo") as session:    # doctest: +SKIP
         ...     result = await session.prompt("What files are here?")
     """
-    refuse_unfinished(workspace_id=workspace_id, resume=resume, reveal=reveal)
     connecting = connect_live(
         profile,
         cwd=Path(cwd) if cwd is not None else None,
         mcp_servers=mcp_servers,
+        workspace_id=workspace_id,
+        restore=as_restore(resume),
+        title=title,
+        reveal=reveal,
         timeout=timeout,
     )
     return Session(await wait_async(agent_thread().run(connecting)))
 
 
-def refuse_unfinished(**options: object) -> None:
-    """Raise NotYet for an option that is part of the surface but not of this version."""
-    for name, value in options.items():
-        if value is not None:
-            raise NotYet(f"connect({name}=…) is not possible yet; leave it out")
+def as_restore(resume: str | Restore | None) -> Restore | None:
+    """Return what `resume` is short for."""
+    return Restore(resume) if isinstance(resume, str) else resume

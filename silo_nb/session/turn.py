@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 from silo_nb.model import Message, PlanEntry, ToolCall, Transcript, Update, Usage
@@ -66,10 +67,10 @@ class RunningTurn:
     ) -> PromptResult:
         """Return how the turn went, with `transcript` as it stands at its end."""
         entries = transcript.entries[self.first_entry :]
-        said = [e.text for e in entries if isinstance(e, Message) and e.role == "agent"]
+        said = (e for e in entries if isinstance(e, Message) and e.role == "agent")
         return PromptResult(
             stop_reason=stop_reason,
-            text="\n\n".join(said),
+            text="\n\n".join(_messages(said)),
             updates=self.updates,
             tool_calls=tuple(e for e in entries if isinstance(e, ToolCall)),
             plan=transcript.plan,
@@ -78,3 +79,12 @@ class RunningTurn:
             elapsed=time.monotonic() - self._started,
             cancel_requested=self.cancel_requested,
         )
+
+
+def _messages(said: Iterable[Message]) -> Iterator[str]:
+    """Yield what was said, one text a message.
+
+    claude-agent-acp 0.101 now and then shows a tool row in the middle of the message before it.
+    """
+    for _, parts in groupby(said, key=lambda part: part.message_id):
+        yield "".join(part.text for part in parts)

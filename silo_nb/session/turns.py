@@ -12,7 +12,7 @@ from silo_nb.acp.connection import ConnectionLostError
 from silo_nb.acp.rpc import RpcError
 from silo_nb.errors import AgentError, AgentRefused, SessionBusy, SessionClosed
 from silo_nb.model import Turn, Update
-from silo_nb.session.errors import refusal
+from silo_nb.session.errors import exit_error, refusal
 from silo_nb.session.records import user_updates, write_prompt
 from silo_nb.session.turn import PromptResult, RunningTurn
 
@@ -32,6 +32,7 @@ class Turns:
         self.running: RunningTurn | None = None
         self._session = session
         self._overdue = False
+        self._starting: asyncio.Future[None] | None = None
 
     @property
     def cancelling(self) -> bool:
@@ -42,7 +43,7 @@ class Turns:
         self, blocks: Sequence[Mapping[str, Any]], *, timeout: float | None = None
     ) -> PromptResult:
         """Run one turn; see :meth:`silo_nb.Session.prompt`."""
-        self._require_ready()
+        await self.make_ready()
         transcript = self._session.transcript
         turn = RunningTurn(transcript.head.turns + 1, len(transcript.entries))
         self.running = turn
@@ -65,28 +66,51 @@ class Turns:
         await self._session.synced()
         return result
 
-    def _require_ready(self) -> None:
+    async def make_ready(self) -> None:
+        """Make sure that there is an agent to prompt: one that is gone or deaf is replaced.
+
+        The conversation goes on where the agent can bring it back. (case 5, case 13)
+        """
         session = self._session
         if session.closed:
             raise SessionClosed(f"session {session.id!r} was disposed; connect() a new one")
-        if session.exit is not None:
-            raise session.exit_error("between turns")
-        if session.process is not None and not session.process.accepts_input:
+        if session.outcome == "journal-only":
+            raise SessionClosed(
+                f"session {session.id!r} can only be read: its agent can neither resume nor load "
+                "it. connect(…, resume=Restore(id, start_fresh=True)) goes on in a new session"
+            )
+        if self.running is not None or self._starting is not None:
+            raise SessionBusy(
+                f"session {session.id!r} is in the middle of a turn; wait for it, or cancel() it"
+            )
+        if session.exit is None and not self._overdue and self._can_hear:
+            return
+        self._starting = asyncio.ensure_future(session.reconnect())
+        try:
+            await self._starting
+        except asyncio.CancelledError:
+            raise SessionClosed(
+                f"starting the agent of session {session.id!r} again was called off; the next "
+                "prompt tries once more"
+            ) from None
+        finally:
+            self._starting = None
+        if not self._can_hear:
             raise AgentRefused(
-                "it has closed its stdin and cannot be prompted any more; dispose() the session",
+                "it has closed its stdin, so that it cannot be prompted",
                 profile=session.profile.id,
                 phase="prompt",
                 stderr=session.last_words(),
             )
-        if self.running is not None:
-            raise SessionBusy(
-                f"session {session.id!r} is in the middle of a turn; wait for it, or cancel() it"
-            )
-        if self._overdue:
-            raise SessionBusy(
-                f"the agent of session {session.id!r} has not let go of the turn that was "
-                "cancelled; wait, or dispose() the session and connect() again"
-            )
+
+    @property
+    def _can_hear(self) -> bool:
+        process = self._session.process
+        return process is None or process.accepts_input
+
+    def renew(self) -> None:
+        """There is a new process: what the last one owed us is forgotten."""
+        self._overdue = False
 
     def _begin(self, turn: RunningTurn, blocks: Sequence[Mapping[str, Any]]) -> None:
         session, at = self._session, _now()
@@ -122,7 +146,7 @@ class Turns:
         if self.running is not turn:
             self._overdue = False
         elif isinstance(error, ConnectionLostError):
-            self.end("agent-exited", error=self._session.exit_error("prompt"))
+            self.end("agent-exited", error=exit_error(self._session, "prompt"))
         elif isinstance(error, RpcError):
             self.end("error", error=refusal(error, self._session, "prompt"))
 
@@ -155,6 +179,7 @@ class Turns:
         )
         session.take(Update("turn_end", timestamp=_now(), turn=facts))
         self.running = None
+        session.changed(wants_attention=True)
         if turn.ended.done():
             return
         if error is None:
@@ -165,6 +190,8 @@ class Turns:
     def cancel(self) -> None:
         """Ask the agent to stop the running turn; without one, do nothing."""
         turn, session = self.running, self._session
+        if self._starting is not None:
+            self._starting.cancel()
         if turn is None or turn.cancel_requested:
             return
         turn.cancel_requested = True

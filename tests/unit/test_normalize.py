@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from silo_nb import Update
 from silo_nb.acp.normalize import Normalizer
-from silo_nb.acp.options import session_options
+from silo_nb.acp.options import parse_config_options, typed_options, without_doubles
 from silo_nb.acp.quirks import EchoFilter
 from silo_nb.model import (
     AudioBlock,
@@ -382,31 +382,42 @@ def test_what_is_no_echo_is_kept() -> None:
     assert not echo.is_echo(run.normalize(chunk("hello", "user_message_chunk")))
 
 
-# --------------------------------------------------------------------------- session options
+# ------------------------------------------------------------------ controls in the older forms
 
 MODES = {"currentModeId": "ask", "availableModes": [{"id": "ask", "name": "Ask"}, {"id": "go"}]}
+MODELS = {"currentModelId": "big", "availableModels": [{"modelId": "big"}, {"modelId": "small"}]}
 
 
-def test_modes_alone_become_a_control() -> None:
+def offered(**result: Any) -> list[str]:
+    options = parse_config_options(result)
+    return [option.id for option in without_doubles(options, typed_options(result))]
+
+
+def test_modes_and_models_become_controls() -> None:
     """gemini-cli 0.61 has nothing else."""
-    (mode,) = session_options({"modes": MODES})
+    mode, model = typed_options({"modes": MODES, "models": MODELS})
 
     assert (mode.id, mode.category, mode.current_value) == ("mode", "mode", "ask")
     assert [choice.value for choice in mode.choices] == ["ask", "go"]
+    assert (model.id, model.current_value) == ("model", "big")
 
 
 def test_modes_beside_a_mode_option_are_not_offered_twice() -> None:
     option = {"id": "permission", "category": "mode", "type": "select", "name": "Mode"}
 
-    options = session_options({"modes": MODES, "configOptions": [option]})
-
-    assert [o.id for o in options] == ["permission"]
+    assert offered(modes=MODES, configOptions=[option]) == ["permission"]
 
 
 def test_modes_stay_offered_beside_other_options() -> None:
     """Case 55."""
     option = {"id": "model", "category": "model", "type": "select", "name": "Model"}
 
-    options = session_options({"modes": MODES, "configOptions": [option]})
+    assert offered(modes=MODES, models=MODELS, configOptions=[option]) == ["model", "mode"]
 
-    assert [o.id for o in options] == ["model", "mode"]
+
+def test_modes_that_repeat_another_options_values_are_no_control_of_their_own() -> None:
+    """pi-acp 0.0.34 sends its thinking levels as config option and as modes."""
+    choices = [{"value": "ask", "name": "Ask"}, {"value": "go", "name": "Go"}]
+    option = {"id": "thought_level", "type": "select", "name": "Thinking", "options": choices}
+
+    assert offered(modes=MODES, configOptions=[option]) == ["thought_level"]

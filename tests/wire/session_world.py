@@ -28,6 +28,7 @@ from silo_nb.acp.rpc import REQUEST_CANCELLED
 from silo_nb.journal import Journal, read_records
 from silo_nb.profiles import Profile
 from silo_nb.runtime import agent_thread
+from silo_nb.session.errors import exit_error
 from silo_nb.session.live import LiveSession
 from silo_nb.session.records import read_updates
 
@@ -133,12 +134,17 @@ class World:
         self.session = LiveSession(Profile(id="fake", label="Fake", command=("fake",)))
         self.agent = FarEnd(self.session)
         self.session.process = cast("AgentProcess", self.agent)
+        self.session.reconnect = self._cannot_reconnect
         self.session.on_update.add(self._hear)
         if self.listens:
             self.session.desk.on_permission.add(self.asked.append)
         header = {"profileId": "fake", "sessionId": SESSION_ID}
         journal = Journal.create(self.directory, header, durability="none")
         self.session.opened(SESSION_ID, journal)
+
+    async def _cannot_reconnect(self) -> None:
+        """There is no other process to be had here: what that means is tested in test_restoring."""
+        raise exit_error(self.session, "between turns")
 
     def _hear(self, update: Update) -> None:
         self.heard.append(update)

@@ -349,17 +349,6 @@ async def test_nothing_is_started_or_read_without_the_permission(
     assert agent.pids == []
 
 
-async def test_what_a_later_version_brings_is_refused_before_anything_starts(
-    fake_agent: FakeAgentFactory, connect: Connect
-) -> None:
-    agent = fake_agent([], defaults={"mode": "plan"})
-
-    for options in ({"resume": "x"}, {"workspace_id": "x"}, {"reveal": print}, {}):
-        with pytest.raises(silo_nb.NotYet):
-            await connect(agent, **options)
-    assert agent.pids == []
-
-
 async def test_updates_that_precede_the_session_id_are_delivered(
     fake_agent: FakeAgentFactory, connect: Connect
 ) -> None:

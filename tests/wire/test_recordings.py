@@ -282,7 +282,8 @@ def _require_last_word_counts(session: Spoken) -> None:
         (entry["content"], entry["status"]) for entry in entries
     ]
     commands = last.get("available_commands_update", {}).get("availableCommands", [])
-    assert [command.name for command in session.live.commands] == [c["name"] for c in commands]
+    offered = session.live.controls.commands
+    assert [command.name for command in offered] == [c["name"] for c in commands]
     used = last.get("usage_update", {}).get("used")
     assert (transcript.usage.used if transcript.usage else None) == used
 

@@ -132,7 +132,7 @@ async def test_case_4_a_turn_may_have_a_time_limit(play: Play) -> None:
 async def test_case_5_a_cancel_that_is_never_answered_is_over_after_the_grace(
     play: Play, agent_processes: AgentProcesses
 ) -> None:
-    """That it was forced is in the log; the way on is a new session."""
+    """That it was forced is in the log; the next prompt gets another process (test_restoring)."""
     agent, session = await play("never_answers_again_after_a_cancel")
     turn = await begun(agent, session, "streaming")
 
@@ -142,8 +142,6 @@ async def test_case_5_a_cancel_that_is_never_answered_is_over_after_the_grace(
 
     assert (result.stop_reason, result.cancel_requested) == ("cancelled", True)
     assert (result.text, session.log) == ("on my way", ("cancel ignored",))
-    with pytest.raises(silo_nb.SessionBusy, match=r"dispose\(\) the session and connect\(\)"):
-        await session.prompt("again")
     async with asyncio.timeout(4):
         await session.dispose()
     assert agent_processes.alive() == []
@@ -268,8 +266,6 @@ async def test_case_10_an_agent_that_stops_reading_holds_nobody_up(play: Play) -
     async with no_stall(), asyncio.timeout(AT_ONCE):
         session.cancel()
         result = await turn
-        with pytest.raises(silo_nb.SessionBusy, match="has not let go"):
-            await session.prompt("x" * 500_000)
 
     assert (result.stop_reason, result.text) == ("cancelled", "thinking it over")
     async with asyncio.timeout(4):
@@ -294,7 +290,7 @@ async def test_case_11_after_an_error_the_next_prompt_is_tried_and_can_be_cancel
     await goes_on(session)
 
 
-async def test_case_13_a_kill_between_turns_is_seen_and_a_new_session_can_be_had(
+async def test_case_13_a_kill_between_turns_is_seen_and_the_next_prompt_goes_on(
     play: Play,
 ) -> None:
     agent, session = await play([])
@@ -303,10 +299,7 @@ async def test_case_13_a_kill_between_turns_is_seen_and_a_new_session_can_be_had
     os.kill(agent.pid, signal.SIGKILL)
     await eventually(lambda: session.status == "exited", within=AT_ONCE)
 
-    with pytest.raises(silo_nb.AgentExited, match=r"SIGKILL; connect\(\) starts a new one"):
-        await session.prompt("again")
-    _, other = await play(agent)
-    await goes_on(other)
+    await goes_on(session)
     assert len(set(agent.pids)) == 2
 
 
@@ -317,8 +310,8 @@ async def test_case_14_only_connect_starts_anything(
     agent = play.agent([])
     before = psutil.Process().children(recursive=True)
 
-    with pytest.raises(silo_nb.NotYet):
-        await silo_nb.connect(agent.profile, resume="fake-1")
+    with pytest.raises(silo_nb.ProfileError):
+        await silo_nb.connect("no-such-profile", resume="fake-1")
     with pytest.raises(silo_nb.WorkspaceError):
         await silo_nb.connect(agent.profile, cwd="nowhere")
     assert await silo_nb.read_journal("fake-1") == ()

@@ -94,9 +94,9 @@ class SessionMachine(RuleBasedStateMachine):
         world = self.world
         if world.disposed:
             return SessionClosed
-        if world.agent.exited:
-            return AgentExited
-        return SessionBusy if world.turn is not None or world.overdue else None
+        if world.turn is not None:
+            return SessionBusy
+        return AgentExited if world.agent.exited or world.overdue else None
 
     async def _begin_turn(self, blocks: list[dict[str, Any]]) -> None:
         world = self.world
