@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from silo_nb.ipython.policy import policy_answer, refusal
 from silo_nb.model.text import one_line
 from silo_nb.runtime import wait_sync
-from silo_nb.session import PermissionRequest, PromptResult
+from silo_nb.session import PermissionRequest, PromptResult, manager
 from silo_nb.session.live import LiveSession
 
 __all__ = ["Answers"]
@@ -61,8 +61,8 @@ class Answers:
 
     def take(self, ask: PermissionRequest) -> None:
         """Answer a request, or leave it to the main thread. Runs on the agent thread."""
-        if len(self._live.desk.on_permission) > 1:
-            # A script listens as well: answering is its duty.
+        if len(self._live.desk.on_permission) > 1 or manager.on_ask:
+            # A script listens as well, to this session or to all: answering is its duty.
             return
         option = policy_answer(self._policy, ask)
         if option is not None:

@@ -36,7 +36,9 @@ def brief_lines(error: BaseException) -> list[str]:
     >>> brief_lines(SiloError("nothing works"))
     ['SiloError: nothing works']
     """
-    said = [line for line in str(error).splitlines() if line.strip()] or [""]
+    notes: list[str] = getattr(error, "__notes__", [])
+    said = [line for part in (str(error), *notes) for line in part.splitlines() if line.strip()]
+    said = said or [""]
     lines = [one_line(line, _WIDTH) if line[0] != " " else f"  {one_line(line)}" for line in said]
     lines[0] = f"{type(error).__name__}: {lines[0]}".rstrip(": ")
     if len(lines) > MOST_LINES:

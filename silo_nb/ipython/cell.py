@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from IPython.core.error import UsageError
@@ -11,6 +12,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from silo_nb.errors import SiloError
 from silo_nb.ipython.answers import Answers
 from silo_nb.ipython.asking import ask_person
+from silo_nb.ipython.clearing import CLEAR, clear
 from silo_nb.ipython.front_end import FrontEnd, front_end
 from silo_nb.ipython.live import Output, Painter
 from silo_nb.ipython.options import USAGE, CellOptions
@@ -21,14 +23,22 @@ from silo_nb.model import Usage
 from silo_nb.model.text import one_line
 from silo_nb.profiles import load_profiles
 from silo_nb.runtime import agent_thread
-from silo_nb.session import PermissionRequest, PromptResult
+from silo_nb.session import PermissionRequest, PromptResult, Subscription
+from silo_nb.session.live import LiveSession
 from silo_nb.session.prompts import wire_prompt
 
-__all__ = ["run_cell"]
+__all__ = ["ask_last", "run_cell"]
 
 
-def run_cell(shell: InteractiveShell, options: CellOptions, text: str) -> PromptResult:
-    """Run one turn in the running cell and return how it went.
+def ask_last(shell: InteractiveShell, text: str) -> PromptResult | None:
+    """Run one turn of the session that a cell prompted last; see :func:`run_cell`."""
+    last = session_book().last
+    name = None if last is None or last.is_disposed else last.live.id
+    return run_cell(shell, CellOptions(session=name), text)
+
+
+def run_cell(shell: InteractiveShell, options: CellOptions, text: str) -> PromptResult | None:
+    """Run one turn in the running cell and return how it went; None if it cleared the session.
 
     Args:
         shell: the shell the cell runs in.
@@ -42,10 +52,13 @@ def run_cell(shell: InteractiveShell, options: CellOptions, text: str) -> Prompt
     """
     if not text.strip() and not options.files:
         raise UsageError(f"There is nothing to ask: write it below the line. Usage: {USAGE}")
+    if text.strip() == CLEAR and not options.files:
+        _clear(shell, options)
+        return None
     front = front_end(shell)
     output = Output(front)
     session = _find_or_open(options, output)
-    session_book().last = session
+    session_book().prompted(session)
     said = [text] if text.strip() else []
     try:
         blocks = wire_prompt([*said, *options.files], session.live.card.prompt)
@@ -57,11 +70,19 @@ def run_cell(shell: InteractiveShell, options: CellOptions, text: str) -> Prompt
     return result
 
 
+def _clear(shell: InteractiveShell, options: CellOptions) -> None:
+    found = session_book().find(options.profile, options.session)
+    if found is None or found.is_disposed or options.new:
+        raise UsageError(f"{CLEAR}: there is no such session yet, so there is nothing to clear")
+    clear(shell, found, is_sure=False)
+
+
 def _find_or_open(options: CellOptions, output: Output) -> CellSession:
     """Return the session that is meant, connecting on first use."""
     book = session_book()
     found = None if options.new else book.find(options.profile, options.session)
-    if found is not None and found.is_usable:
+    if found is not None and not found.is_disposed:
+        found.require_agent()
         return found
     meant = found.live.profile.id if found is not None else options.profile
     profile, remark = book.choose_profile(meant)
@@ -77,17 +98,11 @@ def _find_or_open(options: CellOptions, output: Output) -> CellSession:
     if remark:
         opened.remarks.append(remark)
     if found is not None:
-        opened.remarks.append(_epitaph(found))
-        agent_thread().run(found.live.dispose())
+        opened.remarks.append(
+            "The session before this one was disposed. This is a new one, whose agent does not "
+            f"know what was said in it; '%agent resume {found.live.id}' goes back to it."
+        )
     return opened
-
-
-def _epitaph(gone: CellSession) -> str:
-    how = gone.live.exit.describe() if gone.live.exit is not None else "was disposed"
-    return (
-        f"The session before this one is over: its agent {how}. "
-        "This is a new session, whose agent does not know what was said in it."
-    )
 
 
 class _Turn:
@@ -96,6 +111,8 @@ class _Turn:
     def __init__(self, session: CellSession, policy: str, front: FrontEnd, output: Output) -> None:
         self._session = session
         self._live = live = session.live
+        self._process = live.process
+        self._exit = live.exit
         self._output = output
         self._started = time.monotonic()
         self._before = live.transcript
@@ -108,6 +125,9 @@ class _Turn:
         """Run the turn; whatever becomes of it, its output is frozen."""
         subscription = self._live.desk.on_permission.add(self._answers.take)
         self._painter.start()
+        if self._exit is not None:
+            self._output.paint(replace(self._painter.record(), state="connecting"))
+        watching = _watch(self._live)
         state, remark = "failed", ""
         result = None
         try:
@@ -120,6 +140,7 @@ class _Turn:
             raise
         finally:
             self._painter.stop()
+            watching.dispose()
             subscription.dispose()
             self._freeze(state, remark, result)
         return result
@@ -144,10 +165,17 @@ class _Turn:
         self._session.is_introduced = True
         self._session.remarks.clear()
 
+    def _restart(self) -> list[str]:
+        """Say so if another process than before has answered: case 5, case 13."""
+        if self._live.process is self._process:
+            return []
+        how = "no longer answered" if self._exit is None else self._exit.describe()
+        return [f"The agent {how}, so it was started again."]
+
     def _record(self, state: str, remark: str, result: PromptResult | None) -> TurnRecord:
         live, handle = self._live, self._session.handle
         transcript = live.transcript
-        remarks = [Note.of(words) for words in self._session.remarks]
+        remarks = [Note.of(words) for words in (*self._session.remarks, *self._restart())]
         after = [*self._answers.remarks, remark]
         rows = rows_of(transcript.entries[self._session.shown :], live.cwd)
         problem = handle.journal_problem
@@ -164,6 +192,13 @@ class _Turn:
             journal=short_path(handle.journal_path) if handle.journal_path else "",
             footnotes=tuple(filter(None, footnotes)),
         )
+
+
+def _watch(live: LiveSession) -> Subscription:
+    """Let nothing that happens raise attention while the cell is looking: R88."""
+    watch = live.watched()
+    agent_thread().call(watch.__enter__)
+    return Subscription(lambda: agent_thread().call(watch.__exit__, None, None, None))
 
 
 def _changed(usage: Usage | None, before: Usage | None) -> Usage | None:

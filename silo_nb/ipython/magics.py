@@ -23,6 +23,7 @@ def agent_cell(line: str, cell: str) -> None:
 
     The cell waits until the agent is done, shows what it does and keeps a record of it. The
     session goes on in the next such cell. Interrupting the kernel stops the turn, not the session.
+    A cell that says `/clear`, and nothing else, deletes the conversation and begins a new one.
 
     PROFILE        an agent of profiles.toml, or `demo`; by default the one used last
     -s NAME        a session of that name, opened on first use
@@ -50,29 +51,38 @@ def ask(line: str) -> None:
         %ask And what does the second test do?
     """
     from silo_nb.ipython.brief import brief_errors
-    from silo_nb.ipython.cell import run_cell
-    from silo_nb.ipython.options import CellOptions
+    from silo_nb.ipython.cell import ask_last
 
     with brief_errors():
-        run_cell(_shell(), CellOptions(), line)
+        ask_last(_shell(), line)
 
 
 def agent(line: str) -> None:
-    """Look at agents and sessions.
+    """Look at agents and sessions, and look after them.
 
     ::
 
-        %agent profiles          the agents that can be asked
-        %agent sessions          the open sessions and their journals
-        %agent cancel [NAME]     stop the running turn
-        %agent log [NAME]        what an agent wrote to stderr, and what was odd
-        %agent nest              let cells call asyncio.run()
+        %agent profiles                     the agents that can be asked
+        %agent sessions                     the sessions of this notebook, open or on record
+        %agent use NAME|PROFILE|ID          the one that %%agent goes on with
+        %agent config [OPTION [VALUE]]      what the agent lets you set, and setting it
+        %agent resume [ID]                  go on with a session of an earlier kernel
+        %agent clear                        delete a conversation for good, and begin anew
+        %agent export [md|html|ipynb] [FILE]    a whole session as a file
+        %agent cancel                       stop the running turn
+        %agent log                          what an agent wrote to stderr, and what was odd
+        %agent nest                         let cells call asyncio.run()
+
+    `config`, `clear` and `export` are about the session in use; `-s NAME` (or its id) names
+    another one. After `resume`, `-s NAME` is the name to resume it under, and `--fresh` begins a
+    new session with the old transcript in front. `clear --yes` asks no more; `export --force`
+    replaces a file.
     """
     from silo_nb.ipython.brief import brief_errors
     from silo_nb.ipython.commands import run_command
 
     with brief_errors():
-        run_command(line)
+        run_command(_shell(), line)
 
 
 def _shell() -> InteractiveShell:

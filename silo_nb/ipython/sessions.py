@@ -5,18 +5,22 @@ It lives in a module that ``%reload_ext`` does not execute again.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 from IPython.core.error import UsageError
 
+from silo_nb.errors import SessionClosed
 from silo_nb.ipython.options import did_you_mean
 from silo_nb.profiles import DEMO, load_profiles
 from silo_nb.runtime import agent_thread, wait_sync
-from silo_nb.session import Session, manager
+from silo_nb.session import Restore, Session, manager
 from silo_nb.session.connecting import connect_live
 from silo_nb.session.live import LiveSession
 
-__all__ = ["CellSession", "SessionBook", "session_book"]
+__all__ = ["CellSession", "SessionBook", "connect", "open_session", "session_book"]
 
 
 @dataclass(eq=False)
@@ -42,9 +46,30 @@ class CellSession:
         return Session(self.live)
 
     @property
-    def is_usable(self) -> bool:
-        """Whether it can be prompted, now or after its running turn."""
-        return self.live.status not in ("exited", "closed")
+    def is_disposed(self) -> bool:
+        """Whether it is over. One whose agent has merely exited is not: see LiveSession.prompt."""
+        return self.live.closed
+
+    def require_agent(self) -> None:
+        """Make sure that there is an agent behind it, or can be.
+
+        Raises:
+            SessionClosed: it can only be read (R52); the message says how to go on.
+        """
+        live = self.live
+        if live.outcome == "journal-only":
+            raise SessionClosed(
+                f"session {live.id!r} can only be read: its agent cannot bring conversations back. "
+                f"'%agent resume {live.id} --fresh' begins a new one with this transcript in "
+                f"front, '%%agent {live.profile.id} --new' one without it"
+            )
+
+    def begin_with(self, live: LiveSession) -> None:
+        """Go on with another session in the place of this one."""
+        self.live = live
+        self.shown = len(live.transcript.entries)
+        self.is_introduced = False
+        self.remarks.clear()
 
 
 class SessionBook:
@@ -53,15 +78,17 @@ class SessionBook:
     def __init__(self) -> None:
         self._current: dict[str, CellSession] = {}
         self._named: dict[str, CellSession] = {}
-        self._others: dict[str, CellSession] = {}
+        self._others: list[CellSession] = []
+        self._profile: str | None = None
         self.last: CellSession | None = None
+        """The one that a cell prompted last."""
 
     def choose_profile(self, profile: str | None) -> tuple[str, str]:
         """Return the id of the profile that is meant, and a remark when that is not obvious."""
         if profile is not None:
             return profile, ""
-        if self.last is not None:
-            return self.last.live.profile.id, ""
+        if self._profile is not None:
+            return self._profile, ""
         configured = [name for name in load_profiles() if name != DEMO.id]
         if len(configured) == 1:
             return configured[0], ""
@@ -85,6 +112,11 @@ class SessionBook:
             )
         return found
 
+    def current(self) -> CellSession | None:
+        """Return the session that ``%%agent`` without a word goes on with, if it is open."""
+        found = self.find(None, None)
+        return None if found is None or found.is_disposed else found
+
     def open(self, profile: str, name: str | None) -> CellSession:
         """Start an agent and keep the session for the cells to come. Blocks.
 
@@ -92,13 +124,27 @@ class SessionBook:
             SiloError: it could not be started; see :func:`silo_nb.connect`.
             KeyboardInterrupt: interrupted; what was started is ended.
         """
-        live = wait_sync(agent_thread().run(connect_live(profile, cwd=None)))
-        opened = CellSession(live, name)
-        if name is None:
-            self._current[profile] = opened
-        else:
-            self._named[name] = opened
+        opened = CellSession(connect(profile))
+        self.keep(opened, name)
         return opened
+
+    def keep(self, session: CellSession, name: str | None) -> None:
+        """Keep a session under a name, or as the current one of its profile and of the book."""
+        if name is not None:
+            session.name = name
+            self._named[name] = session
+        else:
+            self._current[session.live.profile.id] = session
+            self._profile = session.live.profile.id
+
+    def prompted(self, session: CellSession) -> None:
+        """Note that a cell prompts `session`."""
+        self.last = session
+        self._profile = session.live.profile.id
+
+    def use_profile(self, profile: str) -> None:
+        """Let cells that name no profile mean this one."""
+        self._profile = profile
 
     def named(self, word: str) -> CellSession:
         """Return the session called `word`: by name, profile or id.
@@ -106,11 +152,37 @@ class SessionBook:
         Raises:
             UsageError: there is none.
         """
-        found = self._named.get(word) or self._current.get(word) or self._by_id(word)
+        found = self.look_up(word)
         if found is None:
-            known = (*self._named, *self._current, *(live.id for live in manager.live_sessions()))
-            raise UsageError(f"There is no session {word!r}.{did_you_mean(word, known)}")
+            raise UsageError(
+                f"There is no open session {word!r}.{did_you_mean(word, self.names())} "
+                "'%agent sessions' shows those there are"
+            )
         return found
+
+    def meant(self, word: str | None) -> CellSession:
+        """Return the session called `word`, or the current one.
+
+        Raises:
+            UsageError: there is none.
+        """
+        if word is not None:
+            return self.named(word)
+        current = self.current()
+        if current is None:
+            hint = "; name one with -s: " + ", ".join(self.names()) if self.names() else ""
+            raise UsageError(f"No session is in use; %%agent opens one{hint}")
+        return current
+
+    def names(self) -> tuple[str, ...]:
+        """Return the words by which open sessions can be called."""
+        names = (*self._named, *self._current, *(live.id for live in manager.live_sessions()))
+        return tuple(dict.fromkeys(name for name in names if self.look_up(name) is not None))
+
+    def look_up(self, word: str) -> CellSession | None:
+        """Return the session called `word`, by name, profile or id, unless it was disposed."""
+        found = self._named.get(word) or self._current.get(word) or self._by_id(word)
+        return None if found is None or found.is_disposed else found
 
     def name_of(self, live: LiveSession) -> str:
         """Return what cells call a session, else nothing."""
@@ -119,24 +191,59 @@ class SessionBook:
                 return name
         return ""
 
+    def is_current(self, live: LiveSession) -> bool:
+        """Whether ``%%agent`` without a word goes on with `live`."""
+        current = self.current()
+        return current is not None and current.live is live
+
     def forget(self) -> None:
         """Forget every session; they are somebody else's to dispose."""
         self._current.clear()
         self._named.clear()
         self._others.clear()
-        self.last = None
+        self._profile = self.last = None
 
     def _by_id(self, session_id: str) -> CellSession | None:
-        live = next((one for one in manager.live_sessions() if one.id == session_id), None)
+        live = open_session(session_id)
         if live is None:
             return None
-        for kept in (*self._named.values(), *self._current.values()):
+        for kept in self._kept():
             if kept.live is live:
                 return kept
         # Opened by a script, or replaced by a newer one.
-        return self._others.setdefault(
-            session_id, CellSession(live, shown=len(live.transcript.entries))
-        )
+        other = CellSession(live, shown=len(live.transcript.entries))
+        self._others.append(other)
+        return other
+
+    def _kept(self) -> Iterator[CellSession]:
+        yield from self._named.values()
+        yield from self._current.values()
+        yield from self._others
+
+
+def open_session(session_id: str) -> LiveSession | None:
+    """Return the open session of an id, ours or its agent's."""
+    sessions = manager.live_sessions()
+    return next((one for one in sessions if session_id in (one.id, one.session_id)), None)
+
+
+def connect(
+    profile: str,
+    *,
+    restore: Restore | None = None,
+    title: str | None = None,
+    cwd: Path | None = None,
+    mcp_servers: Sequence[Mapping[str, Any]] = (),
+) -> LiveSession:
+    """Connect and wait for it; see :func:`silo_nb.connect`.
+
+    Raises:
+        KeyboardInterrupt: interrupted; what was started is ended.
+    """
+    connecting = connect_live(
+        profile, cwd=cwd, restore=restore, title=title, mcp_servers=mcp_servers
+    )
+    return wait_sync(agent_thread().run(connecting))
 
 
 _book = SessionBook()

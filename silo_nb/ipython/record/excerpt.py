@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Self
 
 from silo_nb.model.text import inert
 
-__all__ = ["MOST", "Excerpt"]
+__all__ = ["MOST", "WHOLE", "Excerpt"]
 
 MOST = 64 * 1024
-"""Characters of one text that are looked at; more than that fits into no record."""
+"""Characters of one text that are looked at; more than that fits into no output of a cell."""
+
+WHOLE = sys.maxsize
+"""For documents, which have room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +32,11 @@ class Excerpt:
     tail: str = ""
 
     @classmethod
-    def of(cls, text: str) -> Self:
-        """Return `text` made inert; of a very long one, only the ends."""
-        if len(text) <= MOST:
+    def of(cls, text: str, most: int = MOST) -> Self:
+        """Return `text` made inert; of one longer than `most` characters, only the ends."""
+        if len(text) <= most:
             return cls(inert(text))
-        half = MOST // 2
+        half = most // 2
         return cls(inert(text[:half]), len(text) - 2 * half, inert(text[-half:]))
 
     @property

@@ -1,4 +1,4 @@
-"""A turn as markdown that renders to nothing but text.
+"""A turn, or a session, as markdown that renders to nothing but text.
 
 JupyterLab runs HTML and follows links that it finds in a markdown output (FAULTS §0.1). So all
 words of the agent's stand in code: blocks fenced by more backticks than any run inside them.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from silo_nb.ipython.record.past import SessionRecord
 from silo_nb.ipython.record.plain import details_plain
 from silo_nb.ipython.record.rows import Gap, Note, Prompt, Row, Said, Thought, Tool
 from silo_nb.ipython.record.turn import TurnRecord
@@ -21,9 +22,22 @@ from silo_nb.ipython.record.words import (
     tool_meta,
 )
 
-__all__ = ["record_markdown"]
+__all__ = ["heading_markdown", "record_markdown", "session_markdown"]
 
 _TICKS = re.compile(r"`+")
+
+
+def session_markdown(session: SessionRecord) -> Iterator[str]:
+    """Yield the parts of `session` as a document: what it is, then its turns."""
+    yield heading_markdown(session) + "\n"
+    for number, turn in enumerate(session.turns, start=1):
+        yield f"\n## Turn {number}\n\n{record_markdown(turn.record)}\n"
+
+
+def heading_markdown(session: SessionRecord) -> str:
+    """Return what there is to know of `session` before its turns."""
+    facts = (f"{name}: {value}" for name, value in (("title", session.title), *session.facts))
+    return "# Session\n\n" + _fenced("\n".join(facts))
 
 
 def record_markdown(record: TurnRecord) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from silo_nb.ipython.record.diffs import DiffText, diff_text
-from silo_nb.ipython.record.excerpt import Excerpt
+from silo_nb.ipython.record.excerpt import MOST, Excerpt
 from silo_nb.ipython.record.rows import Detail, Tool
 from silo_nb.model import DiffContent, Permission, TerminalContent, ToolCall, block_text
 from silo_nb.model.text import inert, one_line
@@ -29,7 +29,11 @@ _STATES = {
 
 
 def tool_row(
-    call: ToolCall, cwd: str = "", *, details: Literal["none", "some", "all"] = "some"
+    call: ToolCall,
+    cwd: str = "",
+    *,
+    details: Literal["none", "some", "all"] = "some",
+    most: int = MOST,
 ) -> Tool:
     """Return a tool call as a row.
 
@@ -38,12 +42,13 @@ def tool_row(
         cwd: the directory whose files are shown by their relative path.
         details: ``"none"`` for the row alone, which is cheap; ``"all"`` to repeat even a command
             that the title shows.
+        most: characters of one text that are kept.
     """
     title = one_line(call.title or call.name or call.kind, _TITLE)
     diffs = [] if details == "none" else _diffs(call, cwd)
     inside: list[Detail | DiffText] = []
     if details != "none":
-        inside += [*_texts(call, full=details == "all"), *diffs]
+        inside += [*_texts(call, most, full=details == "all"), *diffs]
     named = "\n".join(diff.path for diff in diffs) if inside else title
     told = all(one_line(_relative(place.path, cwd)) in named for place in call.locations)
     return Tool(
@@ -81,24 +86,24 @@ def _command(call: ToolCall) -> str:
     return ""
 
 
-def _texts(call: ToolCall, *, full: bool) -> list[Detail]:
+def _texts(call: ToolCall, most: int, *, full: bool) -> list[Detail]:
     details: list[Detail] = []
     command = _command(call)
     if command and (full or command != call.title.strip() or len(command) > _TITLE):
-        details.append(Detail("command", Excerpt.of(command)))
+        details.append(Detail("command", Excerpt.of(command, most)))
     elif len(call.title) > _TITLE:
-        details.append(Detail("text", Excerpt.of(call.title)))
+        details.append(Detail("text", Excerpt.of(call.title, most)))
     details += [
-        Detail("text", Excerpt.of(_unfenced(block_text(content))))
+        Detail("text", Excerpt.of(_unfenced(block_text(content)), most))
         for content in call.content
         if not isinstance(content, DiffContent | TerminalContent)
     ]
     if call.output:
-        details.append(Detail("output", Excerpt.of(str(call.output).strip("\n"))))
+        details.append(Detail("output", Excerpt.of(str(call.output).strip("\n"), most)))
     elif not call.content and isinstance(call.raw_output, str):
-        details.append(Detail("output", Excerpt.of(call.raw_output.strip("\n"))))
+        details.append(Detail("output", Excerpt.of(call.raw_output.strip("\n"), most)))
     if call.raw_input and not (command or details or call.content or call.locations):
-        details.append(Detail("text", Excerpt.of(_as_json(call.raw_input))))
+        details.append(Detail("text", Excerpt.of(_as_json(call.raw_input), most)))
     return [detail for detail in details if detail.text]
 
 

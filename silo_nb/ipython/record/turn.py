@@ -30,9 +30,9 @@ class TurnRecord:
     Attributes:
         agent: what the agent calls itself.
         state: ``working``, ``waiting``, or how the turn ended: ``done``, ``cancelled``, ``failed``,
-            or the agent's own stop reason.
+            or the agent's own stop reason; or how a session came about.
         rows: what happened, in order.
-        elapsed: seconds.
+        elapsed: seconds; None when nobody counted them.
         plan: the agent's plan.
         usage: context and cost.
         where: the directory the agent works in, when it is to be told.
@@ -43,7 +43,7 @@ class TurnRecord:
     agent: str
     state: str
     rows: tuple[Row, ...]
-    elapsed: float = 0.0
+    elapsed: float | None = None
     plan: tuple[PlanEntry, ...] = ()
     usage: Usage | None = None
     where: str = ""

@@ -29,8 +29,17 @@ STATE_SIGNS = {
     "cancelled": ("⊘", "muted"),
     "failed": ("✗", "bad"),
     "not-connected": ("✗", "bad"),
+    "agent-exited": ("✗", "bad"),
+    "error": ("✗", "bad"),
+    "interrupted": ("⊘", "muted"),
+    "unfinished": ("●", "brand"),
+    "aside": ("●", "muted"),
+    "resumed": ("✓", "ok"),
+    "opened": ("●", "warn"),
+    "read-only": ("⊘", "warn"),
+    "cleared": ("✓", "ok"),
 }
-"""How a turn goes or ended: a sign and the name of its colour."""
+"""How a turn goes or ended, or a session came about: a sign and the name of its colour."""
 
 _STATES = {
     "connecting": "Connecting",
@@ -44,6 +53,15 @@ _STATES = {
     "max_turn_requests": "Stopped: the turn reached its limit of requests",
     "refusal": "Stopped: the agent refused",
     "unknown": "Ended without a reason",
+    "agent-exited": "Failed: the agent exited",
+    "error": "Failed",
+    "interrupted": "Interrupted",
+    "unfinished": "Not finished",
+    "aside": "Outside of a turn",
+    "resumed": "Resumed",
+    "opened": "New session",
+    "read-only": "Can only be read",
+    "cleared": "Cleared",
 }
 
 _TOOLS = {
@@ -56,13 +74,14 @@ _STEPS = {"completed": ("✓", "ok"), "in_progress": ("▸", "brand")}
 
 
 def state_words(record: TurnRecord) -> str:
-    """Say how the turn goes, or how it ended and how long it took."""
+    """Say how the turn goes, or how it ended and how long it took, if that is known."""
     state = _STATES.get(record.state) or f"Stopped: {one_line(record.state, 60)}"
-    if record.elapsed < 1 and record.state in ("working", "waiting"):
+    elapsed = record.elapsed
+    if elapsed is None or record.state in ("connecting", "not-connected"):
         return state
-    if record.state in ("connecting", "not-connected"):
+    if elapsed < 1 and record.state in ("working", "waiting"):
         return state
-    return f"{state}, {_duration(record.elapsed)}"
+    return f"{state}, {_duration(elapsed)}"
 
 
 def foot_words(record: TurnRecord) -> list[str]:
