@@ -72,7 +72,7 @@ def clear(shell: InteractiveShell, session: CellSession, *, is_sure: bool) -> No
         error.add_note(f"'%agent resume {old.id}' goes on with what is still on record.")
         raise
     session.begin_with(new)
-    words = f"The conversation {old.id} was deleted. The agent begins anew, as {new.id}."
+    words = f"The journal {old.id} was deleted. The agent begins anew, in session {new.id}."
     output.freeze(TurnRecord(agent=agent, state="cleared", rows=(Note.of(words),)))
 
 
@@ -90,16 +90,17 @@ def _replaced(old: LiveSession) -> LiveSession:
 def _is_confirmed(session: LiveSession, front: FrontEnd) -> bool:
     if not front.asks:
         raise UsageError(
-            "Clearing deletes the conversation for good, and nobody can be asked here whether that "
-            f"is meant: '%agent clear -s {session.id} --yes' does it"
+            "Clearing deletes a conversation's journal for good, and nobody can be asked here "
+            f"whether that is meant: '%agent clear -s {session.id} --yes' does it"
         )
     asked = sum(
         isinstance(entry, Message) and entry.role == "user" for entry in session.transcript.entries
     )
     about = f" about {one_line(session.title, 80)!r}" if session.title else ""
     say(
-        f"This deletes the conversation{about} and its journal for good: {asked} "
-        f"prompt{'s' * (asked != 1)} and what came of them. Outputs of cells stay as they are."
+        f"This deletes the journal of the conversation{about} for good: {asked} "
+        f"prompt{'s' * (asked != 1)} and what came of them. Outputs of cells stay as they are, "
+        "and so does what the agent may keep by itself."
     )
     try:
         said = input("Type yes to delete it: ")

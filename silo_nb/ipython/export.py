@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -147,7 +148,7 @@ def _record(
     names = {
         "agent": " ".join(filter(None, (_text(header, k) for k in ("agentName", "agentVersion")))),
         "profile": _text(header, "profileId"),
-        "begun": _text(header, "createdAt"),
+        "begun": _time(header.get("createdAt")),
         "directory": _text(header, "cwd"),
         "session": _text(header, "id"),
         "agent's id of it": _text(header, "sessionId"),
@@ -156,6 +157,7 @@ def _record(
     return SessionRecord(
         title=one_line(title or _opening(turns) or "Untitled session", _TITLE),
         profile=str(header.get("profileId") or ""),
+        cwd=str(header.get("cwd") or ""),
         facts=tuple((name, value) for name, value in names.items() if value),
         turns=turns,
     )
@@ -163,6 +165,13 @@ def _record(
 
 def _opening(turns: Iterable[PastTurn]) -> str:
     return next((turn.prompt for turn in turns if turn.prompt.strip()), "")
+
+
+def _time(value: object) -> str:
+    try:
+        return f"{datetime.fromisoformat(str(value)):%Y-%m-%d %H:%M %Z}".rstrip()
+    except ValueError:  # not on record
+        return ""
 
 
 def _text(header: Mapping[str, Any], key: str) -> str:

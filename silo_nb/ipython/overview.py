@@ -46,6 +46,8 @@ def sessions_command(_shell: InteractiveShell, line: str) -> None:
     rows = [_open_row(info, live[info.id]) for info in is_open]
     rows += [("", info.id, "", info.agent_name, "dormant", "", info.title or "") for info in shown]
     show_table(("", "session", "name", "agent", "state", "attention", "title"), rows)
+    if dormant:
+        say("%agent resume ID goes on with one that is dormant.")
     if len(dormant) > len(shown):
         say(f"… and {len(dormant) - len(shown)} more on record: %agent sessions --all")
     for session in live.values():
@@ -82,7 +84,7 @@ def show_what_to_resume(current: CellSession | None) -> None:
     Args:
         current: the session in use; if its agent runs and lists its sessions, it is asked. (R56)
     """
-    files = dormant_sessions()
+    files = [file for file in dormant_sessions() if file.turns != 0]
     if files:
         show_table(("session", "agent", "last used", "turns", "title"), _dormant_rows(files))
         say(f"%agent resume {files[0].id}" + ("   # for the first of them" * (len(files) > 1)))
@@ -93,7 +95,7 @@ def show_what_to_resume(current: CellSession | None) -> None:
 
 
 def _dormant_rows(files: Sequence[SessionFile]) -> list[tuple[str, ...]]:
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for file in files[:SHOWN]:
         title = file.title or (f"“{file.opening}”" if file.opening else "")
         if file.owner is not None:

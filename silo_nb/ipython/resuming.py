@@ -1,4 +1,4 @@
-"""``%agent resume``: going on with a session of an earlier kernel. (R49 to R58)
+"""``%agent resume``: going on with a session of an earlier kernel: R49 to R58.
 
 What is on record is shown before a process exists; when the agent has answered, it is said how the
 session goes on.
@@ -185,27 +185,22 @@ def _keep(
             f"'%agent resume {live.id} --fresh' begins a new one with it in front."
         )
     else:
-        hint = f"{word} goes on with session {live.id}."
-    record = _record(
-        _name(live),
-        state,
-        (*rows, Note.of(hint)),
-        title=live.title,
+        about = f"“{one_line(live.title, 80)}”, " if live.title else ""
+        hint = f"{word} goes on with {about}session {live.id}."
+    journal = live.journal.path if live.journal is not None else None
+    record = _record(_name(live), state, (*rows, Note.of(hint)))
+    record = replace(
+        record,
         where=short_path(Path(live.cwd)),
+        journal=short_path(journal) if journal is not None else "",
     )
     output.freeze(record)
 
 
-def _record(
-    agent: str, state: str, rows: Sequence[Row], *, title: str | None = None, where: str = ""
-) -> TurnRecord:
-    record = TurnRecord(
-        agent=one_line(agent),
-        state=state,
-        rows=tuple(rows),
-        where=where,
-        footnotes=(one_line(title),) if title else (),
-    )
+def _record(agent: str, state: str, rows: Sequence[Row], *, title: str | None = None) -> TurnRecord:
+    """Return what is shown; the title is that of a session that is only being opened (R58)."""
+    footnotes = (f"“{one_line(title)}”",) if title else ()
+    record = TurnRecord(agent=one_line(agent), state=state, rows=tuple(rows), footnotes=footnotes)
     return record.within(_LIMITS)
 
 

@@ -81,7 +81,7 @@ class SessionBook:
         self._others: list[CellSession] = []
         self._profile: str | None = None
         self.last: CellSession | None = None
-        """The one that a cell prompted last."""
+        """The one that a cell prompted last, unless another was chosen since."""
 
     def choose_profile(self, profile: str | None) -> tuple[str, str]:
         """Return the id of the profile that is meant, and a remark when that is not obvious."""
@@ -135,16 +135,16 @@ class SessionBook:
             self._named[name] = session
         else:
             self._current[session.live.profile.id] = session
-            self._profile = session.live.profile.id
+            self.prompted(session)
 
     def prompted(self, session: CellSession) -> None:
-        """Note that a cell prompts `session`."""
+        """Note that a cell prompts `session`, so that the next one may leave out the profile."""
         self.last = session
         self._profile = session.live.profile.id
 
     def use_profile(self, profile: str) -> None:
         """Let cells that name no profile mean this one."""
-        self._profile = profile
+        self._profile, self.last = profile, None
 
     def named(self, word: str) -> CellSession:
         """Return the session called `word`: by name, profile or id.

@@ -10,8 +10,11 @@ from IPython.core.inputtransformer2 import TransformerManager
 
 from silo_nb.errors import AgentExited, NotYet, SiloError
 from silo_nb.ipython.brief import brief_errors, brief_lines
+from silo_nb.ipython.config import choose_value
 from silo_nb.ipython.extension import AskCommand
 from silo_nb.ipython.options import CellOptions, parse_options
+from silo_nb.ipython.words import Words, parse_words
+from silo_nb.model import ConfigChoice, ConfigOption
 
 
 class TestOptions:
@@ -75,6 +78,87 @@ class TestOptions:
             parse_options(f"demo {option} df")
 
 
+CONFIG = "%agent config [OPTION [VALUE]] [-s NAME]"
+
+
+class TestWords:
+    def test_words_session_and_flags_in_any_order(self) -> None:
+        words = parse_words(
+            "html --force 'my file.html' -s review",
+            "%agent export [FORMAT] [FILE] [--force] [-s NAME]",
+            flags=("--force",),
+            most=2,
+        )
+
+        assert words == Words(("html", "my file.html"), "review", frozenset({"--force"}))
+        assert [words.get(n) for n in (0, 1, 2)] == ["html", "my file.html", None]
+
+    @pytest.mark.parametrize(
+        ("line", "said"),
+        [
+            ("mode -s", "config -s needs the name of a session"),
+            ("mode plan more", "at most 2 words after it, not 'more'"),
+            ("-x", "no option '-x'"),
+            ("mode 'plan", "no closing quotation"),
+        ],
+    )
+    def test_a_mistake_is_named_with_what_would_be_right(self, line: str, said: str) -> None:
+        with pytest.raises(UsageError, match=said):
+            parse_words(line, CONFIG, most=2)
+
+    def test_a_flag_with_a_slip_is_recognized(self) -> None:
+        with pytest.raises(UsageError, match="Did you mean '--yes'"):
+            parse_words("--yess", "%agent clear [--yes]", flags=("--yes",))
+
+    def test_a_command_without_sessions_takes_no_s(self) -> None:
+        with pytest.raises(UsageError, match="no option '-s'"):
+            parse_words("-s x", "%agent nest")
+
+
+class TestValues:
+    """R43: what a control does not have never reaches the agent."""
+
+    MODE = ConfigOption(
+        "mode",
+        "Mode",
+        "select",
+        "ask",
+        (ConfigChoice("ask", "Ask first"), ConfigChoice("plan", "Plan Only")),
+    )
+
+    @pytest.mark.parametrize(
+        ("said", "value"),
+        [("plan", "plan"), ("PLAN", "plan"), ("plan only", "plan"), ("ask", "ask")],
+    )
+    def test_a_choice_is_known_by_value_or_name(self, said: str, value: str) -> None:
+        assert choose_value(self.MODE, said) == value
+
+    @pytest.mark.parametrize(
+        ("said", "value"), [("on", True), ("True", True), ("OFF", False), ("false", False)]
+    )
+    def test_a_switch_is_on_or_off(self, said: str, *, value: bool) -> None:
+        assert choose_value(ConfigOption("b", "B", "boolean", current_value=False), said) is value
+
+    @pytest.mark.parametrize(
+        ("option", "said", "words"),
+        [
+            (MODE, "pla", r"Did you mean 'plan'\? Choose one of ask, plan"),
+            (ConfigOption("b", "B", "boolean"), "maybe", "say on or off, not 'maybe'"),
+            (ConfigOption("b", "B", "slider"), "3", "cannot set a control of the type 'slider'"),
+            (ConfigOption("m", "M", "select"), "x", "Choose one of none"),
+        ],
+    )
+    def test_anything_else_is_refused(self, option: ConfigOption, said: str, words: str) -> None:
+        with pytest.raises(UsageError, match=words):
+            choose_value(option, said)
+
+    def test_what_two_choices_are_called_is_not_guessed(self) -> None:
+        both = (ConfigChoice("a", "Fast"), ConfigChoice("b", "Fast"))
+
+        with pytest.raises(UsageError, match="there is no 'Fast'"):
+            choose_value(ConfigOption("m", "M", "select", "a", both), "Fast")
+
+
 class TestAsk:
     """``%ask`` ends in a question mark more often than not, which IPython takes for its own."""
 
@@ -123,6 +207,13 @@ class TestBriefErrors:
         )
         assert lines[-1] == "  line 19"
         assert any("lines left out" in line for line in lines)
+
+    def test_they_say_what_to_do_next(self) -> None:
+        error = SiloError("nothing was deleted")
+        error.add_note("try again")
+
+        assert brief_lines(error) == ["SiloError: nothing was deleted", "try again"]
+        assert brief_lines(KeyboardInterrupt()) == ["KeyboardInterrupt"]
 
     def test_they_are_inert(self) -> None:
         (line,) = brief_lines(SiloError("\x1b]8;;http://x\x07click\x1b]8;;\x07 \u202e"))

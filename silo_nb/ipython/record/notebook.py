@@ -41,13 +41,13 @@ def session_notebook(session: SessionRecord) -> Iterator[str]:
         _code("load", "%load_ext silo_nb"),
     ]
     for number, turn in enumerate(session.turns, start=1):
-        cells.append(_turn_cell(f"turn-{number}", turn, session.profile))
+        cells.append(_turn_cell(f"turn-{number}", turn, session))
     document = {"cells": cells, "metadata": _METADATA, "nbformat": 4, "nbformat_minor": 5}
     yield json.dumps(document, ensure_ascii=False, indent=1) + "\n"
 
 
-def _turn_cell(cell_id: str, turn: PastTurn, profile: str) -> dict[str, Any]:
-    options = _options(turn, profile)
+def _turn_cell(cell_id: str, turn: PastTurn, session: SessionRecord) -> dict[str, Any]:
+    options = _options(turn, session)
     if not turn.prompt.strip() and "--file" not in options:
         return _cell("markdown", cell_id, record_markdown(turn.record))
     source = f"{' '.join(('%%agent', *options))}\n{inert(turn.prompt)}"
@@ -55,11 +55,11 @@ def _turn_cell(cell_id: str, turn: PastTurn, profile: str) -> dict[str, Any]:
     return _code(cell_id, source, output)
 
 
-def _options(turn: PastTurn, profile: str) -> list[str]:
-    options = [profile] if _PROFILE.fullmatch(profile) else []
+def _options(turn: PastTurn, session: SessionRecord) -> list[str]:
+    options = [session.profile] if _PROFILE.fullmatch(session.profile) else []
     for link in turn.links:
-        path = _local_path(link)
-        if path and inert(path) == path and _PATH.fullmatch(path):
+        path = _local_path(link).removeprefix(session.cwd.rstrip("/") + "/")
+        if path and not path.startswith("-") and inert(path) == path and _PATH.fullmatch(path):
             options += ["--file", shlex.quote(path)]
     return options
 

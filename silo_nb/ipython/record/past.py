@@ -45,17 +45,19 @@ class PastTurn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRecord:
-    """A whole session. Every text in it but prompts and links is inert.
+    """A whole session. Title, facts and records are inert; the rest is as it was written.
 
     Attributes:
         title: what it is about.
         profile: id of the profile it was connected from; empty when nobody knows.
+        cwd: the directory the agent worked in, as it is on record.
         facts: what else is to be known of it, each with a name.
         turns: what happened, in order.
     """
 
     title: str
     profile: str
+    cwd: str
     facts: tuple[tuple[str, str], ...]
     turns: tuple[PastTurn, ...]
 
