@@ -39,7 +39,7 @@ def brief_lines(error: BaseException) -> list[str]:
     notes: list[str] = getattr(error, "__notes__", [])
     said = [line for part in (str(error), *notes) for line in part.splitlines() if line.strip()]
     said = said or [""]
-    lines = [one_line(line, _WIDTH) if line[0] != " " else f"  {one_line(line)}" for line in said]
+    lines = [one_line(line, _WIDTH) if line[:1] != " " else f"  {one_line(line)}" for line in said]
     lines[0] = f"{type(error).__name__}: {lines[0]}".rstrip(": ")
     if len(lines) > MOST_LINES:
         last = MOST_LINES - _FIRST - 1

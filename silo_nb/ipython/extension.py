@@ -1,16 +1,18 @@
 """``%load_ext silo_nb`` and back.
 
 Loading adds three magics and one input transformer, and starts nothing. The state of sessions lives
-in modules that ``%reload_ext`` does not execute again.
+in modules that ``%reload_ext`` does not execute again, and outlives it.
 """
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Sequence
 from tokenize import TokenInfo
 from typing import Any, Self
 
+from IPython.core.extensions import ExtensionManager
 from IPython.core.inputtransformer2 import EscapedCommand
 from IPython.core.interactiveshell import InteractiveShell
 
@@ -59,7 +61,11 @@ def load(shell: InteractiveShell) -> None:
 
 
 def unload(shell: InteractiveShell) -> None:
-    """Dispose every session, stop the agent thread, take the magics away (K11)."""
+    """Take the magics away, dispose every session and stop the agent thread (K11).
+
+    ``%reload_ext`` unloads too, but people who run their first cell once more do not want to end
+    their conversations: sessions outlive that.
+    """
     for kind, name, function in _MAGICS:
         registered = shell.magics_manager.magics[kind]
         if registered.get(name) is function:
@@ -67,12 +73,21 @@ def unload(shell: InteractiveShell) -> None:
     transformers = _token_transformers(shell)
     if AskCommand in transformers:
         transformers.remove(AskCommand)
-    _end_sessions()
+    if not _is_reloading():
+        _end_sessions()
 
 
 def _token_transformers(shell: InteractiveShell) -> list[Any]:
     transformers: list[Any] = shell.input_transformer_manager.token_transformers
     return transformers
+
+
+def _is_reloading() -> bool:
+    reload = ExtensionManager.reload_extension.__code__
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code is not reload:
+        frame = frame.f_back
+    return frame is not None
 
 
 def _end_sessions() -> None:

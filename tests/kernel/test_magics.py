@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from silo_nb.testing import AgentProcesses
+from silo_nb.testing import AgentProcesses, FakeAgent
+from silo_nb.testing.agent import write_scenario
 from silo_nb.testing.plugin import FakeAgentFactory
 from tests.kernel.conftest import MATRIX
 from tests.kernel.front_ends import (
@@ -24,6 +25,14 @@ from tests.kernel.kernels import kernel_python
 
 PROMPT = {"expect": "session/prompt"}
 END = {"reply": "end_turn"}
+RESUMABLE = {
+    "defaults": {
+        "initialize": {
+            "protocolVersion": 1,
+            "agentCapabilities": {"sessionCapabilities": {"resume": {}}},
+        }
+    }
+}
 TURN = {"loop": "forever", "steps": [PROMPT, {"say": "turn ${i}"}, END]}
 ASK_TO_EDIT: dict[str, Any] = {
     "ask": "session/request_permission",
@@ -224,22 +233,107 @@ class TestSessions:
         assert "turn 0" in frozen(new)["text/plain"]
         assert "turn 1" in frozen(after)["text/plain"]
 
-    def test_an_agent_that_exited_is_replaced_and_the_output_says_so(
-        self, kernel: FrontEnd, fake_agent: FakeAgentFactory
-    ) -> None:
-        """FAULTS P8."""
-        agent = fake_agent([PROMPT, END, {"wait_for": "die"}, {"exit": 3}])
-        kernel.run("%%agent fake\na")
+    def dies(self, kernel: FrontEnd, agent: FakeAgent) -> None:
         agent.release("die")
-        exited = "any(s.status == 'exited' for s in manager.live_sessions())"
-        kernel.run(
-            "from silo_nb.session import manager\nimport time\n"
-            f"while not {exited}: time.sleep(0.01)"
+        kernel.wait_until(
+            lambda: "ended" in kernel.run("%agent sessions").outputs[0]["data"]["text/plain"],
+            "the end of the agent",
         )
 
-        cell = kernel.run("%%agent fake\nb")
+    def test_an_agent_that_exited_is_started_again_in_the_same_session(
+        self, kernel: FrontEnd, fake_agent: FakeAgentFactory, notebook_dir: Path
+    ) -> None:
+        """Case 13, FAULTS P8: it is seen at once, and the next cell goes on."""
+        agent = fake_agent([RESUMABLE, PROMPT, END, {"wait_for": "die"}, {"exit": 3}])
+        kernel.run("%%agent fake\na")
+        self.dies(kernel, agent)
 
-        assert "is over: its agent exited with code 3" in frozen(cell)["text/plain"]
+        cell = kernel.run("%%agent fake\nb")
+        after = kernel.run("%agent sessions").outputs[0]["data"]["text/plain"]
+
+        said = frozen(cell)["text/plain"]
+        assert "The agent exited with code 3, so it was started again." in said
+        assert "could not bring" not in said
+        assert "Done" in said
+        assert "idle" in after
+        assert len(agent.pids) == 2
+        assert len(agent.received("session/resume")) == 1
+        assert len(list((notebook_dir / ".silo_nb" / "sessions").glob("*.jsonl"))) == 1
+
+    def test_one_that_cannot_remember_says_so(
+        self, kernel: FrontEnd, fake_agent: FakeAgentFactory
+    ) -> None:
+        agent = fake_agent([PROMPT, END, {"wait_for": "die"}, {"exit": 3}])
+        kernel.run("%%agent fake\na")
+        self.dies(kernel, agent)
+
+        said = frozen(kernel.run("%%agent fake\nb"))["text/plain"]
+
+        assert "The agent exited with code 3, so it was started again." in said
+        assert "could not bring the conversation back. It does not know what was said" in said
+
+    def test_while_it_is_being_started_that_is_seen(
+        self, kernel: FrontEnd, fake_agent: FakeAgentFactory
+    ) -> None:
+        agent = fake_agent([RESUMABLE, PROMPT, END, {"wait_for": "die"}, {"exit": 3}])
+        kernel.run("%%agent fake\na")
+        self.dies(kernel, agent)
+        held = [{"expect": "initialize"}, {"wait_for": "go"}, {"reply": "$default"}]
+        write_scenario(agent.scenario, [RESUMABLE, *held, TURN])
+
+        cell = kernel.submit("%%agent fake\nb")
+        kernel.wait_until(lambda: cell.outputs, "the output")
+        assert "Connecting" in cell.outputs[0]["data"]["text/html"]
+        agent.release("go")
+        kernel.finish(cell)
+
+        assert "turn 0" in frozen(cell)["text/plain"]
+
+    def test_when_it_does_not_start_the_cell_fails_and_the_next_one_tries_again(
+        self, kernel: FrontEnd, fake_agent: FakeAgentFactory
+    ) -> None:
+        agent = fake_agent([RESUMABLE, PROMPT, END, {"wait_for": "die"}, {"exit": 3}])
+        kernel.run("%%agent fake\na")
+        self.dies(kernel, agent)
+        write_scenario(agent.scenario, [{"expect": "initialize"}, {"exit": 5}])
+
+        cell = kernel.run("%%agent fake\nb", check=False)
+        assert "exited with code 5 before answering initialize" in shown_error(cell)[0]
+
+        write_scenario(agent.scenario, [RESUMABLE, TURN])
+        assert "turn 0" in frozen(kernel.run("%%agent fake\nc"))["text/plain"]
+
+    def test_a_deaf_agent_is_replaced_and_the_output_says_so(
+        self, kernel: FrontEnd, fake_agent: FakeAgentFactory
+    ) -> None:
+        """Case 5, FAULTS P14: the turn is ended for it, the next cell has another process."""
+        kernel.run("from silo_nb.session import turns; turns.CANCEL_GRACE = 0.05")
+        deaf = [{"ignore": "cancel"}, PROMPT, {"mark": "deaf"}, {"sleep": "forever"}]
+        agent = fake_agent([RESUMABLE, *deaf])
+        cell = kernel.submit("%%agent fake\na")
+        agent.wait_reached("deaf")
+        kernel.interrupt()
+        kernel.finish(cell, timeout=5)
+        assert "Cancelled" in frozen(cell)["text/plain"]
+        write_scenario(agent.scenario, [RESUMABLE, TURN])
+
+        said = frozen(kernel.run("%%agent fake\nb"))["text/plain"]
+
+        assert "The agent no longer answered, so it was started again." in said
+        assert "turn 0" in said
+        assert len(agent.pids) == 2
+
+    def test_a_disposed_session_is_followed_by_a_new_one_and_the_output_says_so(
+        self, kernel: FrontEnd, fake_agent: FakeAgentFactory
+    ) -> None:
+        agent = fake_agent([TURN])
+        kernel.run("%%agent fake\na")
+        kernel.run("import silo_nb\nsession, = silo_nb.agents.sessions\nawait session.dispose()")
+
+        said = frozen(kernel.run("%%agent fake\nb"))["text/plain"]
+
+        assert "The session before this one was disposed." in said
+        assert "'%agent resume fake-" in said
         assert len(agent.pids) == 2
 
     def test_without_a_profile_the_demo_answers_and_says_so(self, kernel: FrontEnd) -> None:
@@ -399,6 +493,18 @@ class TestPermission:
             "session = Session(manager.live_sessions()[0])\n"
             "listening = session.on_permission(lambda ask: ask.respond('no'))"
         )
+
+        kernel.run("%%agent fake\nhi")
+
+        assert agent.answers == ["no"]
+        assert kernel.prompts == []
+
+    def test_so_does_one_that_listens_to_every_session(
+        self, kernel: FrontEnd, fake_agent: FakeAgentFactory
+    ) -> None:
+        """ARCHITECTURE §10: silo_nb.agents.on_ask."""
+        agent = fake_agent([PROMPT, ASK_TO_EDIT, END])
+        kernel.run("import silo_nb\nsilo_nb.agents.on_ask(lambda ask: ask.respond('no'))")
 
         kernel.run("%%agent fake\nhi")
 
@@ -651,7 +757,7 @@ class TestErrors:
             ("%%agent demo --policy alow\nhi", "allow"),
             ("%agent sesions", "sessions"),
             ("%%agent demo --with df\nhi", "not part of this version"),
-            ("%agent resume", "not part of this version"),
+            ("%agent doctor", "not part of this version"),
             ("%%agent demo\n \n", "nothing to ask"),
         ],
     )

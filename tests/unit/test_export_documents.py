@@ -233,13 +233,13 @@ class TestDocuments:
 
     def test_a_long_turn_is_cut_in_the_notebook_alone(self) -> None:
         """FAULTS T7: a notebook's outputs stay small; the document has all of it."""
-        record = session(*asked("hi", 1), agent_says("apple " * 40_000), ended())
+        record = session(*asked("hi", 1), agent_says("zebra " * 40_000), ended())
 
         output = notebook(record).cells[2].outputs[0]
 
         assert all(len(text.encode()) <= 64 * 1024 for text in output.data.values())
-        assert "".join(session_page(record)).count("apple") == 40_000
-        assert "".join(session_markdown(record)).count("apple") == 40_000
+        assert "".join(session_page(record)).count("zebra") == 40_000
+        assert "".join(session_markdown(record)).count("zebra") == 40_000
 
     def test_the_same_session_makes_the_same_file(self) -> None:
         first, second = ("".join(session_notebook(session(*TWO_TURNS))) for _ in range(2))
