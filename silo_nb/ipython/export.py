@@ -23,7 +23,7 @@ from silo_nb.ipython.record import (
     turns_of,
     turns_of_transcript,
 )
-from silo_nb.ipython.sessions import session_book
+from silo_nb.ipython.sessions import require_permission, session_book
 from silo_nb.ipython.words import parse_words
 from silo_nb.journal import find_session, journal_directory, list_sessions, read_records
 from silo_nb.model.text import one_line
@@ -48,6 +48,7 @@ def export_command(_shell: InteractiveShell, line: str) -> None:
     """Write a session into a file; one that is there is kept unless ``--force`` is said."""
     words = parse_words(line, USAGE, flags=("--force",), most=2)
     kind, named = _what(words.said)
+    require_permission()
     live = _open_session(words.session)
     if live is not None:
         session_id, record = live.id, _of_live(live)

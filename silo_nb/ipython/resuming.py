@@ -22,9 +22,21 @@ from silo_nb.ipython.options import did_you_mean
 from silo_nb.ipython.overview import dormant_sessions, show_what_to_resume
 from silo_nb.ipython.paths import short_path
 from silo_nb.ipython.record import Limits, Note, Row, TurnRecord, last_rows
-from silo_nb.ipython.sessions import CellSession, connect, open_session, session_book
+from silo_nb.ipython.sessions import (
+    CellSession,
+    connect,
+    open_session,
+    require_permission,
+    session_book,
+)
 from silo_nb.ipython.words import parse_words
-from silo_nb.journal import SessionFile, read_tail
+from silo_nb.journal import (
+    SessionFile,
+    describe_session,
+    find_session,
+    journal_directory,
+    read_tail,
+)
 from silo_nb.model import EMPTY_TRANSCRIPT, apply_update
 from silo_nb.model.text import one_line
 from silo_nb.profiles import load_profiles
@@ -32,6 +44,7 @@ from silo_nb.runtime import agent_thread, wait_sync
 from silo_nb.session import Restore
 from silo_nb.session.live import LiveSession
 from silo_nb.session.records import read_updates
+from silo_nb.session.workspace import notebook_home
 
 __all__ = ["resume_command"]
 
@@ -58,6 +71,7 @@ def resume_command(shell: InteractiveShell, line: str) -> None:
     """Show what can be resumed, or resume it."""
     words = parse_words(line, USAGE, flags=("--fresh",), most=2)
     session_id, profile = words.get(0), words.get(1)
+    require_permission()
     book = session_book()
     if session_id is None:
         show_what_to_resume(book.current())
@@ -81,13 +95,13 @@ def resume_command(shell: InteractiveShell, line: str) -> None:
 
 
 def _target(session_id: str, profile: str | None) -> _Target:
-    files = dormant_sessions()
-    for file in files:
-        if session_id == file.id or session_id in file.session_ids:
-            target = _of_file(file)
-            return target if profile is None else replace(target, profile=profile)
+    journals = journal_directory(notebook_home())
+    path = find_session(journals, session_id)
+    if path is not None:
+        target = _of_file(describe_session(journals, path.stem))
+        return target if profile is None else replace(target, profile=profile)
     if profile is None:
-        known = [file.id for file in files]
+        known = [file.id for file in dormant_sessions()]
         raise UsageError(
             f"Nothing is on record of a session {one_line(session_id)!r} beside this notebook."
             f"{did_you_mean(session_id, known)} If it is an agent's own id, name the profile of "

@@ -12,7 +12,7 @@ from typing import Any
 
 from IPython.core.error import UsageError
 
-from silo_nb.errors import SessionClosed
+from silo_nb.errors import PermissionDenied, SessionClosed
 from silo_nb.ipython.options import did_you_mean
 from silo_nb.profiles import DEMO, load_profiles
 from silo_nb.runtime import agent_thread, wait_sync
@@ -20,7 +20,14 @@ from silo_nb.session import Restore, Session, manager
 from silo_nb.session.connecting import connect_live
 from silo_nb.session.live import LiveSession
 
-__all__ = ["CellSession", "SessionBook", "connect", "open_session", "session_book"]
+__all__ = [
+    "CellSession",
+    "SessionBook",
+    "connect",
+    "open_session",
+    "require_permission",
+    "session_book",
+]
 
 
 @dataclass(eq=False)
@@ -244,6 +251,16 @@ def connect(
         profile, cwd=cwd, restore=restore, title=title, mcp_servers=mcp_servers
     )
     return wait_sync(agent_thread().run(connecting))
+
+
+def require_permission() -> None:
+    """Make sure that what is on record of sessions may be shown here.
+
+    Raises:
+        PermissionDenied: the "agents" permission is set to deny.
+    """
+    if load_profiles().permission == "deny":
+        raise PermissionDenied('profiles.toml says [agents] permission = "deny"')
 
 
 _book = SessionBook()

@@ -530,6 +530,24 @@ class TestResume:
         (asked,) = agent.received("session/prompt")
         assert asked["params"]["sessionId"] == "theirs"
 
+    def test_the_permission_deny_keeps_what_is_on_record_to_itself(
+        self,
+        kernel: FrontEnd,
+        notebook_dir: Path,
+        silo_config: Path,
+        fake_agent: FakeAgentFactory,
+    ) -> None:
+        """R60: the same permission as for an agent."""
+        agent, session_id = self.a_past(notebook_dir, fake_agent, "resume")
+        file = silo_config / "profiles.toml"
+        file.write_text(file.read_text() + '\n[agents]\npermission = "deny"\n')
+
+        for code in (f"resume {session_id}", "resume", f"export -s {session_id}"):
+            said = fails(kernel, f"%agent {code}")
+            assert "PermissionDenied" in said
+            assert "the first" not in said
+        assert len(agent.pids) == 1
+
     def test_a_slip_in_an_id_starts_nothing(
         self, kernel: FrontEnd, notebook_dir: Path, fake_agent: FakeAgentFactory
     ) -> None:

@@ -14,6 +14,12 @@ NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 CELL_SECONDS = 60
 
 
+@pytest.fixture(autouse=True)
+def _demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep what the demo agent remembers out of the user's home."""
+    monkeypatch.setenv("SILO_DEMO_STATE", str(tmp_path / "demo"))
+
+
 @pytest.fixture(params=NOTEBOOKS, ids=lambda path: path.stem)
 def notebook(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return Path(shutil.copy(request.param, tmp_path))
@@ -55,3 +61,26 @@ def test_a_notebook_leaves_its_sessions_beside_itself(notebook: Path) -> None:
     execute(notebook)
 
     assert list((notebook.parent / ".silo_nb" / "sessions").glob("*.jsonl"))
+
+
+@pytest.mark.timeout(180)
+def test_the_tour_of_sessions_shows_what_it_tells(tmp_path: Path) -> None:
+    """R43, R59, R62: set, dormant, resumed, exported, cleared."""
+    tour = next(path for path in NOTEBOOKS if path.stem == "02-sessions")
+
+    executed = execute(Path(shutil.copy(tour, tmp_path)))
+
+    shown = {
+        cell.source.splitlines()[-1]: "".join(
+            output.get("text") or output["data"]["text/plain"] for output in cell.outputs
+        )
+        for cell in executed.cells
+        if cell.cell_type == "code"
+    }
+    assert "thinking is off, was short" in shown["%agent config thinking off"]
+    assert "dormant" in shown["%agent sessions"]
+    assert "Resumed" in shown["%agent resume {session_id}"]
+    assert "Checked by hand." in (tmp_path / "findings.md").read_text(encoding="utf-8")
+    assert "exported to conversation.ipynb" in shown["%agent export ipynb conversation.ipynb"]
+    assert (tmp_path / "conversation.html").is_file()
+    assert shown["len(await silo_nb.read_journal(session_id))"] == "0"

@@ -14,7 +14,10 @@ BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.timeout(180)
-def test_the_python_blocks_of_the_readme_run(tmp_path: Path) -> None:
+def test_the_python_blocks_of_the_readme_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SILO_DEMO_STATE", str(tmp_path / "demo"))
     blocks = BLOCK.findall(README.read_text(encoding="utf-8"))
     notebook = nbformat.v4.new_notebook()
     notebook.cells = [nbformat.v4.new_code_cell(block) for block in blocks]
