@@ -15,7 +15,7 @@ from silo_nb.ipython.asking import ask_person
 from silo_nb.ipython.clearing import CLEAR, clear
 from silo_nb.ipython.front_end import FrontEnd, front_end
 from silo_nb.ipython.live import Output, Painter
-from silo_nb.ipython.options import USAGE, CellOptions
+from silo_nb.ipython.options import USAGE, CellOptions, did_you_mean
 from silo_nb.ipython.paths import short_path
 from silo_nb.ipython.record import Note, TurnRecord, plan_steps, rows_of, token_words
 from silo_nb.ipython.sessions import CellSession, session_book
@@ -59,6 +59,7 @@ def run_cell(shell: InteractiveShell, options: CellOptions, text: str) -> Prompt
     output = Output(front)
     session = _find_or_open(options, output)
     session_book().prompted(session)
+    session.remarks += _unknown_command(text, session)
     said = [text] if text.strip() else []
     try:
         blocks = wire_prompt([*said, *options.files], session.live.card.prompt)
@@ -68,6 +69,15 @@ def run_cell(shell: InteractiveShell, options: CellOptions, text: str) -> Prompt
     if options.output is not None:
         shell.user_ns[options.output] = result
     return result
+
+
+def _unknown_command(text: str, session: CellSession) -> list[str]:
+    """Tell a command that the agent does not list from one that does not work. Case 58."""
+    name = text.strip().partition("\n")[0].partition(" ")[0]
+    offered = [f"/{command.name}" for command in session.live.controls.commands]
+    if not name.startswith("/") or "/" in name[1:] or not offered or name in offered:
+        return []
+    return [f"{name} is not among this agent's commands.{did_you_mean(name, offered)}"]
 
 
 def _clear(shell: InteractiveShell, options: CellOptions) -> None:

@@ -168,6 +168,10 @@ class Painter:
             self._paint_in(_HEARTBEAT)
 
 
+QUIET = 30.0
+"""Seconds without a sign of the agent after which the output says so."""
+
+
 def live_record(live: LiveSession, first_entry: int, elapsed: float, where: str) -> TurnRecord:
     """Return the visible tail of a running turn."""
     transcript = live.transcript
@@ -179,7 +183,15 @@ def live_record(live: LiveSession, first_entry: int, elapsed: float, where: str)
         elapsed=elapsed,
         plan=plan_steps(transcript.plan),
         where=where,
+        footnotes=_quiet(live),
     ).within(_LIMITS)
+
+
+def _quiet(live: LiveSession) -> tuple[str, ...]:
+    """Say so when nothing is heard of an agent that nobody keeps waiting. Case 4."""
+    if live.desk.open or live.quiet_for < QUIET:
+        return ()
+    return (f"Nothing heard for {live.quiet_for:.0f} s. Interrupt the cell to stop the turn.",)
 
 
 def _tail_rows(transcript: Transcript, first_entry: int, cwd: str) -> list[Row]:

@@ -898,3 +898,17 @@ class TestExport:
         resources = {"metadata": {"path": str(notebook_dir)}}
         NotebookClient(document, timeout=60, resources=resources).execute()
         assert all(cell.outputs for cell in document.cells[2:])
+
+
+class TestUnknownCommands:
+    """Case 58: a command that is not there looks like one, not like a bug."""
+
+    def test_what_the_agent_does_not_list_is_said_and_sent_all_the_same(
+        self, kernel: FrontEnd
+    ) -> None:
+        kernel.run("%%agent demo\nhello")
+
+        assert "/sumary is not among" in shown(kernel.run("%%agent demo\n/sumary data.csv"))
+        assert "Did you mean" in shown(kernel.run("%%agent demo\n/sumary data.csv"))
+        assert "is not among" not in shown(kernel.run("%%agent demo\n/help"))
+        assert "is not among" not in shown(kernel.run("%%agent demo\n/home/me/data.csv"))

@@ -101,3 +101,18 @@ class TestPace:
 
         assert painted <= 2 * sent + 256 * 1024 + 8 * 1024 * now + 7_500
         assert frames >= 120, "an agent that sends little does not look stuck"
+
+
+class TestQuiet:
+    """Case 4: no endless clock without a word."""
+
+    def test_an_agent_that_was_just_heard_needs_no_word(self) -> None:
+        assert "Nothing heard" not in html(chunk("hm"))
+
+    def test_one_that_says_nothing_for_long_is_said_to(self) -> None:
+        session = live(chunk("hm"))
+        session._heard_at -= 42
+
+        shown = record_html(live_record(session, 0, 50.0, ""), fold=False)
+
+        assert "Nothing heard for 42 s. Interrupt the cell to stop the turn." in shown
