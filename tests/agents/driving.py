@@ -4,26 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.agents.processes import POLL_SECONDS, is_running
+from tests.agents.table import SCENARIOS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
+    from pathlib import Path
 
     from silo_nb import PermissionRequest, Session, Update
     from tests.agents.conftest import Agent
 
-AGENTS = ("claude", "codex", "gemini", "qwen")
+ASKING = ("claude", "codex", "gemini", "qwen", "kimi")
+AGENTS = (*ASKING, "pi")
 SECONDS_TO_ACT = 30
 
 
-def each_agent(scenario: str, fixture: str = "agent") -> pytest.MarkDecorator:
-    """Run a test once per agent; the cell of the matrix is its id: ``claude-write-allow``."""
-    ids = [f"{name}-{scenario}" for name in AGENTS]
-    return pytest.mark.parametrize(fixture, AGENTS, ids=ids, indirect=True)
+def each_agent(
+    scenario: str, agents: Sequence[str] = AGENTS, fixture: str = "agent"
+) -> pytest.MarkDecorator:
+    """Run a test once per agent; the cell of the table is its id: ``claude-write-allow``."""
+    assert scenario in SCENARIOS
+    ids = [f"{name}-{scenario}" for name in agents]
+    return pytest.mark.parametrize(fixture, agents, ids=ids, indirect=True)
 
 
 def option_of_kind(ask: PermissionRequest, kind: str) -> str:
@@ -90,11 +97,38 @@ async def shell_runs(agent: Agent, tag: str) -> None:
             await asyncio.sleep(POLL_SECONDS)
 
 
+async def has_stored(agent: Agent, text: str) -> None:
+    """Wait until an agent has written down what was said; kimi does that in its own time."""
+    async with asyncio.timeout(SECONDS_TO_ACT):
+        while not holds(agent.home, text):  # noqa: ASYNC110 - a file sends no event
+            await asyncio.sleep(POLL_SECONDS)
+
+
+async def has_title(session: Session) -> None:
+    """Wait until a session has a title; some agents give it after the turn."""
+    async with asyncio.timeout(SECONDS_TO_ACT):
+        while not session.title:  # noqa: ASYNC110 - what matters is what the property says
+            await asyncio.sleep(POLL_SECONDS)
+
+
+async def has_usage(session: Session) -> None:
+    """Wait until a session knows how full its context is."""
+    async with asyncio.timeout(SECONDS_TO_ACT):
+        while session.usage is None:  # noqa: ASYNC110 - what matters is what the property says
+            await asyncio.sleep(POLL_SECONDS)
+
+
 async def has_exited(session: Session) -> None:
     """Wait until a session knows that its agent is gone."""
     async with asyncio.timeout(SECONDS_TO_ACT):
         while session.status != "exited":  # noqa: ASYNC110 - a status sends no event
             await asyncio.sleep(POLL_SECONDS)
+
+
+def holds(directory: Path, text: str) -> bool:
+    """Whether any of an agent's own files has a text in it."""
+    wanted = json.dumps(text)[1:-1].encode()
+    return any(wanted in file.read_bytes() for file in directory.rglob("*.jsonl"))
 
 
 def _set(future: asyncio.Future[Any], value: Any) -> None:

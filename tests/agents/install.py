@@ -1,36 +1,38 @@
 """Install the real agents that these tests drive, each at exactly one version.
 
-Each agent gets a prefix of its own in a cache directory, ``<cache>/<name>-<version>``, filled by
-npm from the lock file in ``locks/``: its dependencies are pinned and their hashes checked.
-The cache is ``$SILO_NB_TEST_CACHE/agents``, or ``~/.cache/silo_nb-tests/agents``.
-
-Two installs at once wait for each other, and one that was cut short leaves nothing that looks
-installed: npm works in a staging directory, which becomes the prefix by one rename at the end.
+npm fills a prefix in the cache (see `cache`) from the lock file in ``locks/``: an agent's
+dependencies are pinned and their hashes checked.
 
 Run ``python -m tests.agents.install`` to fill the cache by hand.
 """
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
-import os
 import re
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.agents.cache import (
+    InstallFailed,
+    RegistryUnreachable,
+    cache_directory,
+    filling,
+    is_installed,
+)
+from tests.agents.node import node
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Mapping
+
+    from tests.agents.node import Version
 
 LOCKS = Path(__file__).parent / "locks"
-OLDEST_NODE = 20
 INSTALL_SECONDS = 900
-MARKER = "installed.json"
 
 # npm's own names for "the registry did not answer": everything else is a failure to look into.
 UNREACHABLE = {
@@ -45,22 +47,25 @@ UNREACHABLE = {
 }
 
 
-class NpmUnreachable(Exception):
-    """There is no Node or npm here, or npm cannot reach its registry: the only reason to skip."""
-
-
-class InstallFailed(Exception):
-    """npm was reached, and the agent could not be installed all the same."""
-
-
 @dataclass(frozen=True, slots=True)
 class Package:
-    """One agent on npm: what to install, and which file Node runs."""
+    """One agent on npm.
+
+    Attributes:
+        name: what we call it.
+        npm: the package to install.
+        version: of it.
+        entry: the file in it that Node runs.
+        beside: versions of what has to be installed with it, by package.
+        oldest_node: the oldest Node it runs on, whatever it says of itself.
+    """
 
     name: str
     npm: str
     version: str
     entry: str
+    beside: Mapping[str, str] = field(default_factory=dict)
+    oldest_node: Version = (20,)
 
     @property
     def script(self) -> Path:
@@ -70,12 +75,17 @@ class Package:
     @property
     def prefix(self) -> Path:
         """Where a finished install lies."""
-        return cache_directory() / f"{self.name}-{self.version}"
+        return cache_directory() / "-".join((self.name, self.version, *self.beside.values()))
 
     @property
     def is_installed(self) -> bool:
         """Whether an install went through to its end."""
-        return (self.prefix / MARKER).is_file()
+        return is_installed(self.prefix)
+
+    @property
+    def dependencies(self) -> dict[str, str]:
+        """All that npm is asked for."""
+        return {self.npm: self.version, **self.beside}
 
 
 PACKAGES = {
@@ -85,88 +95,53 @@ PACKAGES = {
         Package("codex", "@agentclientprotocol/codex-acp", "2.6.0", "dist/index.js"),
         Package("gemini", "@google/gemini-cli", "0.61.0", "bundle/gemini.js"),
         Package("qwen", "@qwen-code/qwen-code", "0.24.4", "cli-entry.js"),
+        Package("kimi", "@moonshot-ai/kimi-code", "2.1.0", "dist/main.mjs", oldest_node=(22, 19)),
+        Package(
+            "pi",
+            "pi-acp",
+            "0.0.34",
+            "dist/index.js",
+            beside={"@earendil-works/pi-coding-agent": "1.6.0"},
+            oldest_node=(22, 19),
+        ),
     )
 }
 
 
-def cache_directory() -> Path:
-    """Return the directory that holds one prefix per agent and version."""
-    root = os.environ.get("SILO_NB_TEST_CACHE")
-    return (Path(root) if root else Path.home() / ".cache" / "silo_nb-tests") / "agents"
-
-
 def install(name: str) -> Package:
-    """Install an agent unless it is there already.
+    """Install an agent and the Node it needs, unless they are there already.
 
     Args:
         name: a key of `PACKAGES`.
 
     Raises:
-        NpmUnreachable: Node or npm is missing, or npm's registry does not answer.
+        RegistryUnreachable: npm is missing, or a registry does not answer.
         InstallFailed: anything else that went wrong; the message ends with npm's own words.
     """
     package = PACKAGES[name]
-    node()
-    if package.is_installed:
-        return package
-    package.prefix.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(package.prefix.with_name(f"{package.prefix.name}.lock")):
-        if not package.is_installed:
-            _install_locked(package)
+    with filling(package.prefix) as staging:
+        if staging is not None:
+            _install_into(staging, package)
+    node(package.oldest_node)
     return package
 
 
-def node() -> str:
-    """Return the Node to run agents with.
-
-    Raises:
-        NpmUnreachable: there is none.
-        InstallFailed: it is older than the agents can bear.
-    """
-    found = shutil.which("node")
-    if found is None:
-        message = "there is no 'node' on PATH"
-        raise NpmUnreachable(message)
-    answer = subprocess.run([found, "--version"], capture_output=True, text=True, check=True)
-    version = answer.stdout.strip()
-    if int(version.lstrip("v").partition(".")[0]) < OLDEST_NODE:
-        message = f"the agents need Node {OLDEST_NODE} or newer, {found!r} is {version}"
-        raise InstallFailed(message)
-    return found
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold a file lock; a process that dies lets go of it."""
-    with path.open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-
-
-def _install_locked(package: Package) -> None:
-    staging = package.prefix.with_name(f"{package.prefix.name}.staging")
-    # Both can only be the remains of an install that was cut short: we hold the lock.
-    for remains in (staging, package.prefix):
-        shutil.rmtree(remains, ignore_errors=True)
-    staging.mkdir()
-    manifest = {"private": True, "dependencies": {package.npm: package.version}}
+def _install_into(staging: Path, package: Package) -> None:
     lock = json.loads((LOCKS / f"{package.name}.json").read_text("utf-8"))
-    manifest["name"] = lock["name"]
+    manifest = {"private": True, "name": lock["name"], "dependencies": package.dependencies}
     (staging / "package.json").write_text(json.dumps(manifest), "utf-8")
     (staging / "package-lock.json").write_text(json.dumps(lock), "utf-8")
     _npm_install(package, staging)
     if not (staging / "node_modules" / package.npm / package.entry).is_file():
         message = f"{package.npm}@{package.version} has no file {package.entry!r}"
         raise InstallFailed(message)
-    (staging / MARKER).write_text(json.dumps({package.npm: package.version}), "utf-8")
-    staging.rename(package.prefix)
 
 
 def _npm_install(package: Package, directory: Path) -> None:
     npm = shutil.which("npm")
     if npm is None:
         message = "there is no 'npm' on PATH"
-        raise NpmUnreachable(message)
+        raise RegistryUnreachable(message)
     # Not `npm ci`: it refuses qwen's lock, as some optional dependencies were never published.
     # No agent needs an install script, so none is let run.
     command = [npm, "install", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline"]
@@ -184,7 +159,7 @@ def _npm_install(package: Package, directory: Path) -> None:
     codes = set(re.findall(r"^npm (?:error|ERR!) (?:code|errno) (\S+)", done.stderr, re.MULTILINE))
     if codes & UNREACHABLE:
         message = f"npm does not reach its registry ({', '.join(sorted(codes & UNREACHABLE))})"
-        raise NpmUnreachable(message)
+        raise RegistryUnreachable(message)
     errors = "\n".join(re.findall(r"^npm (?:error|ERR!) .+", done.stderr, re.MULTILINE)[:20])
     message = f"npm install of {package.npm}@{package.version} failed:\n{errors or done.stderr}"
     raise InstallFailed(message)

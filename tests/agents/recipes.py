@@ -8,10 +8,12 @@ modes that let a model decide instead of the user.
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tests.agents.install import PACKAGES, node
+from tests.agents.install import PACKAGES
+from tests.agents.node import node
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -51,9 +53,16 @@ def profile_for(name: str, home: Path, url: str, *, signed_in: bool = True) -> d
         url: address of the stub model.
         signed_in: False for an agent that has neither key nor login.
     """
-    recipe = RECIPES[name]
+    recipe, package = RECIPES[name], PACKAGES[name]
+    program = node(package.oldest_node)
     files = recipe.files(home, url)
-    environment = {**_environment(home), recipe.key_variable: KEY, **recipe.environment(home, url)}
+    environment = {
+        **_environment(home),
+        # Some start themselves again, as a script that asks for "node".
+        "PATH": os.pathsep.join((str(program.parent), os.environ["PATH"])),
+        recipe.key_variable: KEY,
+        **recipe.environment(home, url),
+    }
     if not signed_in:
         del environment[recipe.key_variable]
         if recipe.login_file:
@@ -64,7 +73,7 @@ def profile_for(name: str, home: Path, url: str, *, signed_in: bool = True) -> d
         (home / path).write_text(content, "utf-8")
     profile: dict[str, Any] = {
         "label": f"Real {name}",
-        "command": [node(), str(PACKAGES[name].script), *recipe.arguments],
+        "command": [str(program), str(package.script), *recipe.arguments],
         "inherit_env": False,
         "env": environment,
         "kernel_tools": False,
@@ -166,6 +175,53 @@ def _qwen_files(home: Path, url: str) -> dict[str, str]:
     return {".qwen/settings.json": json.dumps(settings)}
 
 
+def _kimi_environment(home: Path, url: str) -> dict[str, str]:
+    return {"KIMI_CODE_HOME": str(home / ".kimi-code"), "KIMI_DISABLE_TELEMETRY": "1"}
+
+
+def _kimi_files(home: Path, url: str) -> dict[str, str]:
+    config = f"""
+default_model = "stub"
+
+[providers.stub]
+type = "openai"
+base_url = "{url}/v1"
+api_key = "{KEY}"
+
+[models.stub]
+provider = "stub"
+model = "stub-model"
+max_context_size = 100000
+"""
+    return {".kimi-code/config.toml": config}
+
+
+def _pi_environment(home: Path, url: str) -> dict[str, str]:
+    return {
+        "PI_ACP_PI_COMMAND": str(PACKAGES["pi"].prefix / "node_modules" / ".bin" / "pi"),
+        "PI_OFFLINE": "1",
+        "PI_TELEMETRY": "0",
+    }
+
+
+def _pi_files(home: Path, url: str) -> dict[str, str]:
+    models = {
+        "providers": {
+            "stub": {
+                "baseUrl": f"{url}/v1",
+                "api": "openai-completions",
+                "apiKey": "$STUB_KEY",
+                "models": [{"id": "stub-model", "name": "Stub Model"}],
+            }
+        }
+    }
+    settings = {"defaultProvider": "stub", "defaultModel": "stub-model", "quietStartup": True}
+    return {
+        ".pi/agent/models.json": json.dumps(models),
+        ".pi/agent/settings.json": json.dumps(settings),
+    }
+
+
 RECIPES = {
     "claude": Recipe(
         _claude_environment,
@@ -183,4 +239,12 @@ RECIPES = {
     ),
     "gemini": Recipe(_gemini_environment, _gemini_files, "GEMINI_API_KEY", ("--acp",)),
     "qwen": Recipe(_qwen_environment, _qwen_files, "OPENAI_API_KEY", ("--acp",)),
+    "kimi": Recipe(
+        _kimi_environment,
+        _kimi_files,
+        "KIMI_API_KEY",
+        ("acp",),
+        login_file=".kimi-code/config.toml",
+    ),
+    "pi": Recipe(_pi_environment, _pi_files, "STUB_KEY"),
 }

@@ -13,13 +13,17 @@ from tests.agents.expected import EXPECTED
 from tests.agents.stub_model import prompt_for
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.agents.conftest import Agent
 
 pytestmark = [pytest.mark.agents, pytest.mark.timeout(180)]
 
 
-@each_agent("no-auth", "signed_out_agent")
-async def test_a_missing_login_is_said_as_such(signed_out_agent: Agent) -> None:
+@each_agent("no-auth", fixture="signed_out_agent")
+async def test_a_missing_login_is_said_as_such(
+    signed_out_agent: Agent, cell: Callable[[str], None]
+) -> None:
     """R4, R5: -32000 means it, on whichever call it comes."""
     agent, expected = signed_out_agent, EXPECTED[signed_out_agent.name]
     if expected.login_at == "connect":
@@ -36,3 +40,4 @@ async def test_a_missing_login_is_said_as_such(signed_out_agent: Agent) -> None:
     assert error.phase in {"session/new", "prompt"}
     assert len(error.methods) == expected.login_methods
     assert agent.model.requests == ()
+    cell(expected.login_at)

@@ -28,7 +28,7 @@ from tests.agents.driving import (
 )
 from tests.agents.expected import EXPECTED
 from tests.agents.processes import processes_of, wait_until_gone
-from tests.agents.stub_model import prompt_for
+from tests.agents.stub_model import prompt_for, script
 
 if TYPE_CHECKING:
     from tests.agents.conftest import Agent
@@ -87,9 +87,10 @@ async def test_a_killed_agent_takes_its_shell_along_and_the_turn_says_so(agent: 
             assert isinstance(error, AgentExited)
             assert error.signal == signal.SIGKILL
         await has_exited(session)
-        with pytest.raises(AgentExited):
-            await session.prompt(prompt_for("text"))
         assert wait_until_gone(agent.home, within=SECONDS_TO_DIE) == []
+
+        following = await session.prompt(prompt_for("text"))
+        assert following.text == script.TEXT
 
 
 @each_agent("kernel-kill-mid-shell")

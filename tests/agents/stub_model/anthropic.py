@@ -47,7 +47,9 @@ class AnthropicDialect:
             if text or not results:
                 entries.append(Entry(message["role"], text))
         tools = {tool["name"]: tool.get("input_schema") for tool in body.get("tools") or []}
-        return Conversation(tuple(entries), tools)
+        wanted = (body.get("output_config") or {}).get("format") or {}
+        properties = (wanted.get("schema") or {}).get("properties") or {}
+        return Conversation(tuple(entries), tools, tuple(properties))
 
     def writer(self, sse: Sse, body: Json, model: str) -> Writer:
         """Begin the answer to a request."""

@@ -39,10 +39,14 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """What one request tells the model: everything said so far, and the tools it may call."""
+    """What one request tells the model: everything said so far, and the tools it may call.
+
+    `answers_with` are the properties of the object that the answer has to be, if it has to be one.
+    """
 
     entries: tuple[Entry, ...]
     tools: Mapping[str, Schema | None] = field(default_factory=dict)
+    answers_with: tuple[str, ...] = ()
 
     @property
     def results(self) -> tuple[str, ...]:
@@ -146,11 +150,19 @@ def next_turn(conversation: Conversation) -> Turn:
     found = _last_marker(conversation.entries)
     if found is None or not conversation.tools:
         # Titles, summaries and classifiers offer no tools and quote the prompt, marker included.
-        return Turn(None, 0, (Text(TITLE),))
+        keys = conversation.answers_with
+        return Turn(None, 0, (Text(json.dumps(dict.fromkeys(keys, TITLE)) if keys else TITLE),))
     at, script, arguments = found
     step = _runs_of_results(conversation.entries[at + 1 :])
     blocks = step_of(script, arguments, step)
     return Turn(script, step, tuple(_playable(block, conversation.tools) for block in blocks))
+
+
+def scripts_of(conversation: Conversation) -> tuple[str, ...]:
+    """Return the script of each prompt that names one, oldest first."""
+    said = (entry.text for entry in conversation.entries if entry.role == "user")
+    markers = (MARKER.findall(text) for text in said)
+    return tuple(found[-1][0] for found in markers if found)
 
 
 def play(blocks: Sequence[Playable], writer: Writer, closing: threading.Event) -> None:

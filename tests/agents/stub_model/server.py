@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from .anthropic import AnthropicDialect
 from .chat import ChatDialect
-from .dialect import Dialect, Json, next_turn, play
+from .dialect import Dialect, Json, next_turn, play, scripts_of
 from .gemini import GeminiDialect, choice_of_model
 from .responses import ResponsesDialect
 
@@ -29,6 +29,7 @@ class ModelRequest:
         script: the script whose marker the prompt carried, None for titles and the like.
         step: which step of the script was played.
         results: what the model was told its last tool calls came to.
+        history: the scripts of all prompts of the conversation, oldest first.
     """
 
     dialect: str
@@ -36,6 +37,7 @@ class ModelRequest:
     script: str | None
     step: int
     results: tuple[str, ...]
+    history: tuple[str, ...]
 
 
 class StubModel:
@@ -87,6 +89,10 @@ class StubModel:
         """Return what the model was told about the tools it called in a script."""
         found: Iterable[ModelRequest] = (r for r in self.requests if r.script == script)
         return tuple(result for request in found for result in request.results)
+
+    def remembers(self) -> tuple[str, ...]:
+        """Return the scripts of the conversation that the last prompt was part of."""
+        return next(r.history for r in reversed(self.requests) if r.script is not None)
 
     def note(self, request: ModelRequest) -> None:
         """Add a request to the log."""
@@ -152,7 +158,8 @@ class _Handler(BaseHTTPRequestHandler):
         conversation = dialect.conversation(body)
         turn = next_turn(conversation)
         results = conversation.results if turn.script else ()
-        self._stub.note(ModelRequest(dialect.name, model, turn.script, turn.step, results))
+        history = scripts_of(conversation)
+        self._stub.note(ModelRequest(dialect.name, model, turn.script, turn.step, results, history))
         self.send_response(HTTPStatus.OK)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Transfer-Encoding", "chunked")

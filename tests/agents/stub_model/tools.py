@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 Schema = dict[str, Any]
 
-WRITERS = ("Write", "write_file", "apply_patch")
-SHELLS = ("Bash", "run_shell_command", "exec_command")
-PLANNERS = ("TodoWrite", "update_plan", "todo_write", "write_todos")
+WRITERS = ("Write", "write_file", "apply_patch", "write")
+SHELLS = ("Bash", "run_shell_command", "exec_command", "bash")
+PLANNERS = ("TodoWrite", "update_plan", "todo_write", "write_todos", "TodoList")
 
 
 def call_for(wish: Wish, tools: Mapping[str, Schema | None]) -> Call | Text:
@@ -82,10 +82,12 @@ def _plan(wish: Plan, tools: Mapping[str, Schema | None]) -> Call | None:
     if name == "update_plan":
         return Call(name, {"plan": [{"step": what, "status": at} for what, at in wish.entries]})
     item = _properties((_properties(tools[name]).get("todos") or {}).get("items"))
-    what_key = _first(("content", "description"), item) or "content"
+    what_key = _first(("content", "description", "title"), item) or "content"
+    statuses = {status for _, status in wish.entries}
+    known = (item.get("status") or {}).get("enum") or statuses
     todos: list[dict[str, str]] = []
     for number, (what, status) in enumerate(wish.entries, start=1):
-        todo = {what_key: what, "status": status}
+        todo = {what_key: what, "status": status if status in known else "done"}
         if "activeForm" in item:
             todo["activeForm"] = f"Doing: {what}"
         if "id" in item:
