@@ -247,6 +247,7 @@ class TestSessions:
         agent = fake_agent([RESUMABLE, PROMPT, END, {"wait_for": "die"}, {"exit": 3}])
         kernel.run("%%agent fake\na")
         self.dies(kernel, agent)
+        write_scenario(agent.scenario, [RESUMABLE, TURN])
 
         cell = kernel.run("%%agent fake\nb")
         after = kernel.run("%agent sessions").outputs[0]["data"]["text/plain"]
