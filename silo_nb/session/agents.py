@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
@@ -40,6 +41,7 @@ class AgentInfo(Struct, frozen=True, repr_omit_defaults=True):
         attention: something happened that nobody has looked at; see :meth:`Agents.acknowledge`.
         can_resume: whether the agent can bring the conversation back.
         owner: who else has it open, in words; None when nobody does.
+        cwd: the directory the agent works in, or worked in.
         kind: always ``chat``.
     """
 
@@ -54,6 +56,7 @@ class AgentInfo(Struct, frozen=True, repr_omit_defaults=True):
     attention: bool = False
     can_resume: bool = False
     owner: str | None = None
+    cwd: str = ""
     kind: str = "chat"
 
 
@@ -81,11 +84,16 @@ class Agents:
         return tuple(ask for live in manager.live_sessions() for ask in live.desk.open.values())
 
     def get_state(self) -> tuple[AgentInfo, ...]:
-        """Return every session of this notebook: the open ones, then those on record."""
+        """Return every session of this notebook: the open ones, then those on record.
+
+        Without the "agents" permission nothing on record is read.
+        """
         live = tuple(_info(session) for session in manager.live_sessions())
         return live + self._dormant({info.id for info in live})
 
     def _dormant(self, open_ids: set[str]) -> tuple[AgentInfo, ...]:
+        if load_profiles().permission == "deny":
+            return ()
         files = list_sessions(journal_directory(notebook_home()))
         return tuple(
             AgentInfo(
@@ -98,6 +106,7 @@ class Agents:
                 state="dormant",
                 can_resume=True,
                 owner=None if file.owner is None else str(file.owner),
+                cwd=file.cwd,
             )
             for file in files
             if file.id not in open_ids
@@ -129,7 +138,9 @@ class Agents:
                 return Session(live)
         for info in self._dormant(set()):
             if session_id in (info.id, info.session_id):
-                return await connect(info.profile, resume=info.id, title=info.title)
+                # Agents file their sessions by directory; one that is gone cannot be worked in.
+                cwd = info.cwd if Path(info.cwd).is_dir() else None  # noqa: ASYNC240 - one stat
+                return await connect(info.profile, resume=info.id, title=info.title, cwd=cwd)
         raise SiloError(f"nothing is on record of a session {session_id!r} beside this notebook")
 
     def reveal(self, session_id: str) -> None:
@@ -186,4 +197,5 @@ def _info(session: LiveSession) -> AgentInfo:
         state="ended" if status in ("exited", "closed") else "live",
         attention=session.attention,
         can_resume=session.card.can_resume or session.card.can_load,
+        cwd=session.cwd,
     )

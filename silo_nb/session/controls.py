@@ -30,6 +30,9 @@ __all__ = ["Controls", "OptionValue"]
 OptionValue = str | bool
 """A choice of a select, or the state of a boolean option."""
 
+_GRANTS = frozenset({"mode", "permissions", "allow_all"})
+"""Ids and categories of options that say what an agent may do without asking."""
+
 _TYPED_METHODS = {
     "mode": ("session/set_mode", "modeId"),
     "model": ("session/set_model", "modelId"),
@@ -123,6 +126,25 @@ class Controls:
             except (ValueError, AgentRefused) as error:
                 reason = error.message if isinstance(error, AgentRefused) else str(error)
                 self._session.take(notice(f"Option {option_id!r} was not set", reason))
+
+    async def apply_recorded(self, recorded: Mapping[str, OptionValue]) -> None:
+        """Set what was chosen before, as a journal has it; case 56.
+
+        A journal may have come with a folder from somebody else. It decides nothing about what the
+        agent may do: a mode, or a control of permissions, is only said to have been another one.
+        See FAULTS T22.
+        """
+        profile = self._session.profile
+        wanted: dict[str, OptionValue] = dict(profile.defaults)
+        for option_id, value in recorded.items():
+            option = next((o for o in self.options if o.id == option_id), None)
+            if option is None or not _GRANTS & {option.id, option.category}:
+                wanted[option_id] = value
+            elif option.current_value != value and option_id not in profile.defaults:
+                was = f"It was {value!r} when the session was left; set it again if you want that."
+                title = f"Option {option_id!r} is {option.current_value!r}"
+                self._session.take(notice(title, was))
+        await self.apply(wanted)
 
     async def _write(self, option: ConfigOption, value: OptionValue) -> None:
         params: dict[str, Any] = {"sessionId": self._session.session_id}

@@ -83,7 +83,7 @@ class Opening:
             self._settle()
         elif past.journal_id is not None and session.journal is not None:
             await asyncio.wrap_future(discard(session.journal, past.journal_id))
-        await session.controls.apply({**session.profile.defaults, **dict(past.chosen)})
+        await session.controls.apply_recorded(dict(past.chosen))
 
     async def _restore(self, restore: Restore) -> None:
         session = self._session
@@ -94,7 +94,7 @@ class Opening:
         create = partial(self._create_journal, past=past)
         if await self._bring_back(past.agent_session_id, create):
             session.outcome = "resumed"
-            await session.controls.apply({**session.profile.defaults, **dict(past.chosen)})
+            await session.controls.apply_recorded(dict(past.chosen))
         elif session.card.can_resume or session.card.can_load:
             session.forget()
             await self.let_go()

@@ -54,7 +54,7 @@ def test_every_package_exports_what_it_says(package: str) -> None:
 
 def test_a_planned_name_says_so_and_a_wrong_one_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="planned"):
-        silo_nb.agents  # noqa: B018 - looking it up is the point
+        silo_nb.chat  # noqa: B018 - looking it up is the point
     with pytest.raises(AttributeError, match="no attribute 'conect'"):
         silo_nb.conect  # noqa: B018
 

@@ -55,6 +55,7 @@ async def test_an_open_session_is_listed_with_what_it_is_up_to(
         profile="fake",
         agent_name="acme",
         can_resume=True,
+        cwd=str(session.cwd),
     )
     turn = asyncio.ensure_future(session.prompt("go"))
     await agent.reached("busy")
@@ -91,11 +92,11 @@ async def test_attention_is_sticky_until_somebody_looks(
 
 
 async def test_a_session_on_record_is_dormant_and_can_be_resumed(
-    fake_agent: FakeAgentFactory, connect: Connect
+    fake_agent: FakeAgentFactory, connect: Connect, tmp_path: Path
 ) -> None:
     """R59: listed with what it last was, and nothing running."""
     agent = fake_agent([RESUMABLE, PROMPT, TITLE, {"say": "hi"}, END])
-    first = await connect(agent)
+    first = await connect(agent, cwd=tmp_path)
     await first.prompt("hello")
     await first.dispose()
 
@@ -108,7 +109,20 @@ async def test_a_session_on_record_is_dormant_and_can_be_resumed(
     session = await silo_nb.agents.resume(first.session_id)
 
     assert (session.id, session.resume_outcome) == (first.id, "resumed")
+    assert session.cwd == tmp_path
     assert [i.state for i in silo_nb.agents.get_state()] == ["live"]
+
+
+async def test_nothing_on_record_is_shown_without_the_permission(
+    fake_agent: FakeAgentFactory, connect: Connect, silo_config: Path
+) -> None:
+    """R3."""
+    await (await connect(fake_agent([]))).dispose()
+    assert len(silo_nb.agents.get_state()) == 1
+    file = silo_config / "profiles.toml"
+    file.write_text(file.read_text() + '\n[agents]\npermission = "deny"\n')
+
+    assert silo_nb.agents.get_state() == ()
 
 
 async def test_resume_starts_the_agent_of_an_ended_session_again(

@@ -431,6 +431,34 @@ async def test_options_that_were_chosen_are_chosen_again(
     assert [notice.title for notice in notices] == ["Option 'loud' was not set"]
 
 
+async def test_a_journal_does_not_decide_what_an_agent_may_do(
+    fake_agent: FakeAgentFactory, connect: Connect
+) -> None:
+    """FAULTS T22: it may have come with a folder from somebody else."""
+    choices = [{"value": value, "name": value} for value in ("ask", "yolo")]
+    mode = {"id": "mode", "name": "Mode", "category": "mode", "type": "select", "options": choices}
+    asks, yolo = {**mode, "currentValue": "ask"}, {**mode, "currentValue": "yolo"}
+    opened = {"sessionId": "s", "configOptions": [asks]}
+    set_it: list[dict[str, Any]] = [
+        {"expect": "session/set_config_option"},
+        {"reply": {"configOptions": [yolo]}},
+    ]
+    past = await connect(fake_agent([offers("resume", **{"session/new": opened}), *set_it]))
+    await past.set_config_option("mode", "yolo")
+    await past.dispose()
+
+    later = fake_agent([offers("resume", **{"session/resume": {"configOptions": [asks]}})])
+    session = await connect(later, resume=past.id)
+
+    assert later.received("session/set_config_option") == []
+    assert session.config_options[0].current_value == "ask"
+    (notice,) = [e.notice for e in session.transcript.entries if isinstance(e, NoticeRow)]
+    assert (notice.title, str(notice.description)[:13]) == (
+        "Option 'mode' is 'ask'",
+        "It was 'yolo'",
+    )
+
+
 # --------------------------------------------------------------------- another process, same handle
 
 
