@@ -101,9 +101,10 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         programs = {name: _program(name) for name in table.AGENTS}
         terminalreporter.section("real agents")
         terminalreporter.line(table.plain(table.merged(table.EMPTY, programs, found)))
-        if config.cache is not None:
-            before = config.cache.get(table.CACHE_KEY, table.EMPTY)
-            config.cache.set(table.CACHE_KEY, table.merged(before, programs, found))
+        cache = getattr(config, "cache", None)  # `-p no:cacheprovider` leaves it out
+        if cache is not None:
+            before = cache.get(table.CACHE_KEY, table.EMPTY)
+            cache.set(table.CACHE_KEY, table.merged(before, programs, found))
     skipped = [
         report.nodeid.rpartition("::")[2]
         for report in terminalreporter.stats.get("skipped", [])
@@ -129,9 +130,9 @@ def _cells(reports: Iterator[pytest.TestReport]) -> Iterator[tuple[tuple[str, st
             yield (name, scenario), str(dict(report.user_properties).get(CELL, table.PASSED))
 
 
-def _program(name: str) -> dict[str, str]:
+def _program(name: str) -> dict[str, Any]:
     package = PACKAGES[name]
-    return {"package": package.npm, "version": package.version}
+    return {"package": package.npm, "version": package.version, "beside": dict(package.beside)}
 
 
 @pytest.fixture

@@ -27,28 +27,28 @@ AGENTS = ("claude", "codex", "gemini", "qwen", "kimi", "pi")
 
 SCENARIOS = {
     "text": "an answer streams in",
-    "thoughts": "thoughts stand apart",
-    "shell": "a command with its output",
-    "plan": "a plan",
-    "usage": "context and tokens used",
-    "flood": "2000 chunks, in order",
+    "thoughts": "thoughts stand apart from it",
+    "shell": "a command and its output",
+    "plan": "a plan that moves on",
+    "usage": "reports",
+    "flood": "2000 chunks stay in order",
     "write-allow": "asks before it writes",
-    "write-reject": "a rejected turn",
-    "cancel-with-open-permission": "cancel while it asks",
-    "no-listener": "nobody there to answer",
-    "cancel-mid-stream": "cancel in an answer",
-    "interrupt": "cancel from the outside",
-    "dispose-idle": "dispose leaves nothing",
-    "dispose-mid-shell": "… during a command",
-    "kill-mid-shell": "agent killed in a turn",
-    "kernel-kill-mid-shell": "kernel killed in a turn",
-    "kill-idle": "agent killed between turns",
-    "restart": "the conversation after a restart",
-    "stale": "a session it has forgotten",
+    "write-reject": "after a refusal, the turn",
+    "cancel-with-open-permission": "cancelled while it asks",
+    "no-listener": "asks, and nobody answers",
+    "cancel-mid-stream": "cancelled while it answers",
+    "interrupt": "its task is cancelled",
+    "dispose-idle": "disposed: nothing is left",
+    "dispose-mid-shell": "disposed while a command runs",
+    "kill-mid-shell": "killed while a command runs",
+    "kernel-kill-mid-shell": "its kernel is killed then",
+    "kill-idle": "killed between turns, goes on",
+    "restart": "after a restart, a session is",
+    "stale": "a session it has forgotten is",
     "list": "lists its sessions",
     "titles": "gives a title",
-    "options": "takes all it offers for an option",
-    "stale-option": "an option that is gone",
+    "options": "takes all values it offers",
+    "stale-option": "an option it refuses is",
     "no-auth": "a missing login is told at",
 }
 """What README calls the scenarios, in its order; a test's id names its scenario."""
@@ -64,13 +64,13 @@ def cell(results: dict[str, Any], agent: str, scenario: str) -> str:
 
 
 def merged(
-    before: dict[str, Any], programs: dict[str, dict[str, str]], found: dict[tuple[str, str], str]
+    before: dict[str, Any], programs: dict[str, dict[str, Any]], found: dict[tuple[str, str], str]
 ) -> dict[str, Any]:
     """Return results with the cells of another run.
 
     Args:
         before: results so far; what other versions of an agent did is dropped.
-        programs: package, version and Node of each agent, by agent.
+        programs: package and version of each agent, and versions of what goes with it, by agent.
         found: cells of the run, by agent and scenario.
     """
     agents: dict[str, Any] = {}
@@ -111,11 +111,12 @@ def markdown(results: dict[str, Any]) -> str:
     versions = ["version", *(program["version"] for program in programs)]
     rule = ["---"] * len(head)
     table = "\n".join(f"| {' | '.join(line)} |" for line in (head, rule, versions, *body))
-    packages = ", ".join(
-        f"{agent} is `{program['package']}`"
-        for agent, program in zip(head[1:], programs, strict=True)
-    )
-    return f"{table}\n\n{packages}."
+    return f"{table}\n\nOn npm: {', '.join(map(_package, programs))}."
+
+
+def _package(program: dict[str, Any]) -> str:
+    beside = [f"`{package}` {version}" for package, version in program["beside"].items()]
+    return " with ".join((f"`{program['package']}`", *beside))
 
 
 def filled(readme: str, results: dict[str, Any]) -> str:

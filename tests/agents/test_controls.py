@@ -60,7 +60,7 @@ async def test_every_value_an_agent_offers_can_be_chosen(
 async def test_an_option_that_its_agent_refuses_is_gone_until_it_is_listed_again(
     agent: Agent, cell: Callable[[str], None]
 ) -> None:
-    """R44, case 56: `fast` goes with the model, and claude refuses who still has the old list."""
+    """R44: `fast` goes with the model, and claude refuses who still has the old list."""
     async with await silo_nb.connect(agent.name, cwd=agent.cwd) as session:
         old_list = session.config_options
         await session.set_config_option("fast", value=True)
@@ -84,7 +84,7 @@ async def test_an_option_that_its_agent_refuses_is_gone_until_it_is_listed_again
 async def test_a_session_gets_the_title_that_its_agent_gives_it(
     agent: Agent, cell: Callable[[str], None]
 ) -> None:
-    """R9: claude has a model make one, and tells it during the turn or after it."""
+    """R37: claude has a model make one, and tells it during the turn or after it."""
     expected = EXPECTED[agent.name].title
     async with await silo_nb.connect(agent.name, cwd=agent.cwd) as session:
         await session.prompt(prompt_for("text"))
@@ -103,7 +103,7 @@ async def test_a_session_gets_the_title_that_its_agent_gives_it(
 async def test_an_agent_lists_the_session_it_just_had(
     agent: Agent, cell: Callable[[str], None]
 ) -> None:
-    """R61, and only those of a directory; gemini lists none."""
+    """R55, and only those of a directory; gemini lists none."""
     async with await silo_nb.connect(agent.name, cwd=agent.cwd) as session:
         await session.prompt(prompt_for("text"))
 

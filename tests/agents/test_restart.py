@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import uuid
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
@@ -18,11 +18,13 @@ from tests.agents.stub_model import prompt_for, script
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from silo_nb import Transcript
+    from silo_nb import Session, Transcript
     from tests.agents.conftest import Agent
 
 pytestmark = [pytest.mark.agents, pytest.mark.timeout(180)]
 
+# With the stub there is only one model, and it does not think more or less.
+WITHOUT_CHOICE = {"qwen", "kimi", "pi"}
 WORDS = {"session/resume": "resumed", "session/load": "loaded"}
 
 
@@ -30,11 +32,13 @@ WORDS = {"session/resume": "resumed", "session/load": "loaded"}
 async def test_a_conversation_goes_on_with_a_new_process(
     recorded_agent: Agent, cell: Callable[[str], None]
 ) -> None:
-    """R49, R50, R53, cases 22 to 24: the agent remembers, and nothing is there twice."""
+    """R11, R14, R49, R50, cases 22, 56: the agent remembers, and nothing is there twice."""
     agent, expected = recorded_agent, EXPECTED[recorded_agent.name]
     async with await silo_nb.connect(agent.name, cwd=agent.cwd) as session:
         answer_all(session, "allow_once")
         await session.prompt(prompt_for("write", cwd=agent.cwd))
+        chosen = await _choose_another(session)
+        assert chosen or agent.name in WITHOUT_CHOICE
     before = session
     _let_a_minute_pass(agent)
 
@@ -44,6 +48,7 @@ async def test_a_conversation_goes_on_with_a_new_process(
         assert (session.id, session.session_id) == (before.id, before.session_id)
         assert session.title == before.title
         assert session.transcript.entries == before.transcript.entries
+        assert chosen.items() <= {o.id: o.current_value for o in session.config_options}.items()
 
         result = await session.prompt(prompt_for("text"))
 
@@ -61,7 +66,7 @@ async def test_a_conversation_goes_on_with_a_new_process(
 
 @each_agent("kill-idle")
 async def test_a_session_whose_agent_was_killed_goes_on_with_the_next_prompt(agent: Agent) -> None:
-    """R18, case 13: the same handle, the same conversation, on both sides."""
+    """R11, case 13: the same handle, the same conversation, on both sides."""
     async with await silo_nb.connect(agent.name, cwd=agent.cwd) as session:
         await session.prompt(prompt_for("think"))
         await has_stored(agent, script.AFTER_THOUGHT)
@@ -98,7 +103,21 @@ async def test_an_id_the_agent_does_not_know_begins_anew(
 
         assert result.text == script.TEXT
         assert agent.model.remembers() == ("text",)
-    cell("a new one")
+    cell("new")
+
+
+async def _choose_another(session: Session) -> dict[str, Any]:
+    """Change how the model thinks, or else which it is; return what was chosen.
+
+    It has to be an option that permits nothing: what an agent may do is not chosen by a journal.
+    """
+    options = session.config_options
+    for option in [o for c in ("thought_level", "model") for o in options if o.category == c]:
+        for choice in option.choices:
+            if choice.value != option.current_value:
+                await session.set_config_option(option.id, choice.value)
+                return {option.id: choice.value}
+    return {}
 
 
 def _let_a_minute_pass(agent: Agent) -> None:
