@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from collections.abc import Sequence
-from itertools import cycle, islice
+from collections.abc import Awaitable, Sequence
+from itertools import count, cycle, islice
 from typing import Any, NamedTuple
 
 import psutil
@@ -15,12 +15,12 @@ import pytest
 from silo_nb import AgentExited, Session, Update
 from silo_nb.runtime import agent_thread
 from silo_nb.session import manager
-from silo_nb.testing import AgentProcesses
+from silo_nb.testing import AgentProcesses, FakeAgent
 from silo_nb.testing.plugin import FakeAgentFactory
 from tests.wire.conftest import Connect
 
 SESSIONS = 150
-WARM_UP = 8
+WARM_UP = 10
 TOLERANCE = 2
 MEGABYTE = 1_000_000
 GROWTH_LIMIT = 20 * MEGABYTE
@@ -36,7 +36,10 @@ ENDINGS: Sequence[list[dict[str, Any]]] = (
     [PROMPT, {"say": "on and on"}, {"sleep": "forever"}],
     [PROMPT, {"say": "about to die"}, {"exit": 3}],
     [PROMPT, ASK, {"reply": "end_turn"}],
+    [{"expect": "session/new"}, {"sleep": "forever"}],
 )
+CALLED_OFF = len(ENDINGS) - 1
+"""The agent whose handshake is called off."""
 
 
 class Held(NamedTuple):
@@ -68,6 +71,16 @@ async def _tasks() -> int:
     return len(asyncio.all_tasks())
 
 
+async def call_off(connecting: Awaitable[Session], agent: FakeAgent, times: int) -> str:
+    """Call a connect off in the middle of its handshake."""
+    task = asyncio.ensure_future(connecting)
+    await agent.heard("session/new", within=30, times=times)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    return "called off"
+
+
 async def live_through(session: Session) -> str:
     """Prompt, stop what does not stop by itself, dispose; return how the turn ended."""
 
@@ -90,11 +103,17 @@ async def test_150_sessions_leave_nothing(
     agent_processes: AgentProcesses,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """A turn that ends, one that is cancelled, one whose agent dies, one that asks nobody."""
+    """A turn ends, is cancelled, loses its agent, asks nobody; a handshake is called off."""
     agents = [fake_agent(steps) for steps in ENDINGS]
+    called_off = count(1)
 
     async def play(sessions: int) -> list[str]:
-        return [await live_through(await connect(a)) for a in islice(cycle(agents), sessions)]
+        return [await one(agent) for agent in islice(cycle(agents), sessions)]
+
+    async def one(agent: FakeAgent) -> str:
+        if agent is agents[CALLED_OFF]:
+            return await call_off(connect(agent), agent, next(called_off))
+        return await live_through(await connect(agent))
 
     with caplog.at_level(logging.WARNING):
         await play(WARM_UP)
@@ -102,7 +121,7 @@ async def test_150_sessions_leave_nothing(
         endings = await play(SESSIONS)
         after = await held()
 
-    assert set(endings[:4]) == {"end_turn", "cancelled", "exited"}
+    assert set(endings) == {"end_turn", "cancelled", "exited", "called off"}
     assert abs(after.descriptors - before.descriptors) <= TOLERANCE
     assert abs(after.threads - before.threads) <= TOLERANCE
     assert (after.children, after.sessions) == (before.children, 0)

@@ -101,7 +101,7 @@ async def test_text_is_sent_literally(fake_agent: FakeAgentFactory, connect: Con
 async def test_blocks_are_sent_as_the_wire_spells_them(
     fake_agent: FakeAgentFactory, connect: Connect, tmp_path: Path
 ) -> None:
-    """R21, R23."""
+    """R21, R23; R24: the seed left images for later, they are sent where the agent takes them."""
     agent = fake_agent([IMAGES])
     path = tmp_path / "my data #1.csv"
 
