@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import random
+import signal
 import subprocess
 import sys
 import textwrap
@@ -211,20 +212,23 @@ def test_a_forked_child_writes_nothing_and_holds_nothing(directory: Path) -> Non
         assert os.waitpid(pid, 0)[1] == 0
         journal.append("user", {"by": "parent"})
         journal.sync().result(5)
-        if os.fork() == 0:
+        pid = os.fork()
+        if pid == 0:
             os.close(1), os.close(2)
-            print(os.read(blocked, 1))
-            os._exit(0)
-        sys.stdout.write(str(release))
+            os.read(blocked, 1)  # nothing ever comes: it lives until it is killed
+        sys.stdout.write(str(pid))
         sys.stdout.flush()
         os._exit(0)  # dies without closing anything, while a child lives
         """,
         directory,
     )
 
-    assert done.stderr == ""
-    journal = Journal.open(directory, "demo-1")  # the lock died with its owner
-    journal.close().result(WITHIN)
+    try:
+        assert done.stderr == ""
+        journal = Journal.open(directory, "demo-1")  # the lock died with its owner
+        journal.close().result(WITHIN)
+    finally:
+        os.kill(int(done.stdout), signal.SIGKILL)
     path = find_session(directory, "demo-1")
     assert path is not None
     first, words, second = read_records(path).records
