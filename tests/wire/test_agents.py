@@ -162,6 +162,20 @@ async def test_reveal_calls_what_connect_was_given(
     assert revealed == [1, 1]
 
 
+async def test_a_chat_profile_opens_and_answers_without_a_host_for_it(
+    fake_agent: FakeAgentFactory, connect: Connect
+) -> None:
+    """R9: nothing shows the session and nothing can reveal it, and all of it works."""
+    session = await connect(fake_agent([PROMPT, TITLE, END]))
+
+    silo_nb.agents.reveal(session.id)
+    result = await session.prompt("go")
+
+    assert result.stop_reason == "end_turn"
+    assert info(session).title == "Report"
+    assert (info(session).kind, info(session).profile) == ("chat", "fake")
+
+
 async def test_one_listener_answers_the_asks_of_every_session(
     fake_agent: FakeAgentFactory, connect: Connect
 ) -> None:
