@@ -785,7 +785,7 @@ def test_a_cancel_without_a_turn_does_nothing(demo: Demo) -> None:
 
 
 def test_a_cancel_while_it_reads_a_large_table_is_heeded(demo: Demo, folder: Path) -> None:
-    rows = "\n".join(f"{n},{n * 7 % 1000},some text" for n in range(150_000))
+    rows = "\n".join(f"{n},{n * 7 % 1000},some text" for n in range(2_000_000))
     (folder / "large.csv").write_text(f"a,b,c\n{rows}\n")
     session = demo.open()
     prompt = demo.prompt(session, "Read large.csv")
