@@ -33,7 +33,7 @@ if sys.platform == "linux":
 
 TYPE_CHECKING = False  # importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable
     from typing import NoReturn
 
     ProcessTable = Iterable[tuple[int, int, int]]
@@ -63,39 +63,8 @@ PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 
 
-def pack_launch(
-    cwd: bytes, program: bytes, argv: Sequence[bytes], environment: Mapping[bytes, bytes]
-) -> bytes:
-    r"""Encode what to start, for `unpack_launch`.
-
-    Args:
-        cwd: directory to start in.
-        program: path of the program to execute.
-        argv: its arguments, the first one included.
-        environment: its whole environment.
-
-    Returns:
-        Length-prefixed bytes. NUL separates the fields, as none of them can contain it.
-
-    Raises:
-        ValueError: a field contains NUL, or a variable's name is empty or contains ``=``.
-
-    >>> pack_launch(b"/", b"/bin/ls", [b"ls", b"-l"], {b"A": b"1"})
-    b'21\n/\x00/bin/ls\x002\x00ls\x00-l\x00A=1'
-    """
-    for name in environment:
-        if not name or b"=" in name:
-            raise ValueError(f"illegal name of an environment variable: {name!r}")
-    variables = [name + b"=" + value for name, value in environment.items()]
-    fields = [cwd, program, str(len(argv)).encode(), *argv, *variables]
-    if any(b"\0" in field for field in fields):
-        raise ValueError("command, directory and environment cannot contain a NUL character")
-    packed = b"\0".join(fields)
-    return b"%d\n%b" % (len(packed), packed)
-
-
 def unpack_launch(packed: bytes) -> tuple[bytes, bytes, list[bytes], dict[bytes, bytes]]:
-    r"""Decode the fields of `pack_launch`, without its length prefix.
+    r"""Decode the fields of `process_guard.pack_launch`, without its length prefix.
 
     >>> unpack_launch(b"/\0/bin/ls\0002\0ls\0-l\0A=1")
     (b'/', b'/bin/ls', [b'ls', b'-l'], {b'A': b'1'})
@@ -120,7 +89,7 @@ def process_table() -> list[tuple[int, int, int]]:
         if not entry.isdigit():
             continue
         try:
-            with open(f"/proc/{entry}/stat", "rb") as file:  # noqa: PTH123
+            with open(f"/proc/{entry}/stat", "rb") as file:  # noqa: PTH123 - as above
                 stat = file.read()
         except OSError:  # it ended since the listing
             continue
@@ -342,7 +311,7 @@ def _adopt_orphans() -> bool:
 
 
 def _read_launch(lifeline: int) -> bytes | None:
-    """Read what `pack_launch` wrote; None when the kernel is gone before it is complete."""
+    """Read a packed launch; None when the kernel is gone before it is complete."""
     received = bytearray()
     while True:
         try:

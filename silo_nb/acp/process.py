@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Self
 
 from silo_nb.acp import guard
-from silo_nb.acp.process_guard import spawn_guard
+from silo_nb.acp.process_guard import pack_launch, spawn_guard
 from silo_nb.acp.process_pipes import Lifeline, Output, StderrRing
 from silo_nb.acp.process_program import Launch, check_directory, explain_failure, find_program
 from silo_nb.errors import STDERR_LINES_SHOWN, AgentError, NotYet, SiloError
@@ -364,7 +364,7 @@ class AgentProcess:
 
 def _pack(launch: Launch, program: Path) -> bytes:
     try:
-        return guard.pack_launch(
+        return pack_launch(
             os.fsencode(launch.cwd.absolute()),
             os.fsencode(program.absolute()),
             [os.fsencode(argument) for argument in launch.argv],

@@ -1,4 +1,4 @@
-"""Starting a guard, and keeping the kernel's ends of its pipes out of forked children."""
+"""Starting a guard and its launch, and keeping our ends of its pipes out of forked children."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import IO, NamedTuple, cast
 
 from silo_nb.acp import guard
 from silo_nb.errors import AgentError
 
-__all__ = ["SpawnedGuard", "spawn_guard"]
+__all__ = ["SpawnedGuard", "pack_launch", "spawn_guard"]
 
 _hidden: set[IO[bytes] | socket.socket] = set()
 _fork_hook: list[Callable[[], None]] = []  # it cannot be taken back: registered once, on first use
@@ -65,6 +65,37 @@ def spawn_guard() -> SpawnedGuard:
     spawned = SpawnedGuard(process, near, *pipes)
     spawned.hide_from_forks()
     return spawned
+
+
+def pack_launch(
+    cwd: bytes, program: bytes, argv: Sequence[bytes], environment: Mapping[bytes, bytes]
+) -> bytes:
+    r"""Encode what to start, for `guard.unpack_launch`.
+
+    Args:
+        cwd: directory to start in.
+        program: path of the program to execute.
+        argv: its arguments, the first one included.
+        environment: its whole environment.
+
+    Returns:
+        Length-prefixed bytes. NUL separates the fields, as none of them can contain it.
+
+    Raises:
+        ValueError: a field contains NUL, or a variable's name is empty or contains ``=``.
+
+    >>> pack_launch(b"/", b"/bin/ls", [b"ls", b"-l"], {b"A": b"1"})
+    b'21\n/\x00/bin/ls\x002\x00ls\x00-l\x00A=1'
+    """
+    for name in environment:
+        if not name or b"=" in name:
+            raise ValueError(f"illegal name of an environment variable: {name!r}")
+    variables = [name + b"=" + value for name, value in environment.items()]
+    fields = [cwd, program, str(len(argv)).encode(), *argv, *variables]
+    if any(b"\0" in field for field in fields):
+        raise ValueError("command, directory and environment cannot contain a NUL character")
+    packed = b"\0".join(fields)
+    return b"%d\n%b" % (len(packed), packed)
 
 
 def _run_guard(lifeline: int) -> subprocess.Popen[bytes]:

@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from silo_nb.acp import guard
+from silo_nb.acp.process_guard import pack_launch
 from tests.wire.small_agents import FAMILIES, PRELUDE, PYTHON, Bench, eventually
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="counts descriptors in /proc")
@@ -161,7 +162,7 @@ class TestGuard:
         with near, far:
             process = run_guard_as_on_macos(far)
             argv = [word.encode() for word in (*PYTHON, PRELUDE + agent, bench.tag)]
-            near.sendall(guard.pack_launch(b"/", argv[0], argv, {}))
+            near.sendall(pack_launch(b"/", argv[0], argv, {}))
             assert process.stdout is not None
             assert process.stdout.readline() == process.stdout.readline() == b"child\n"
             assert len(bench.alive()) == 3
