@@ -150,57 +150,49 @@ def cell(record_property: Callable[[str, object], None]) -> Callable[[str], None
 
 
 @pytest.fixture
-def agent(
-    request: pytest.FixtureRequest,
-    stub_model: StubModel,
-    tmp_path: Path,
-    silo_config: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Agent]:
-    """The real agent of this cell of the table; afterwards nothing of it may be left running."""
-    agent, profile = _prepare(request, stub_model, tmp_path)
-    write_profile(silo_config, agent.name, **profile)
-    monkeypatch.chdir(agent.cwd)
-    yield agent
-    _require_nothing_left(agent)
+def make_agent(
+    stub_model: StubModel, tmp_path: Path, silo_config: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., Agent]]:
+    """Set up the real agent of a cell of the table; afterwards nothing of it may be left."""
+    made: list[Agent] = []
+
+    def make(
+        request: pytest.FixtureRequest, *, signed_in: bool = True, recorded: bool = False
+    ) -> Agent:
+        agent, profile = _prepare(request, stub_model, tmp_path, signed_in=signed_in)
+        if recorded:
+            program = [sys.executable, recorder.__file__, str(agent.tape), "--"]
+            profile["command"] = [*program, *profile["command"]]
+        write_profile(silo_config, agent.name, **profile)
+        monkeypatch.chdir(agent.cwd)
+        made.append(agent)
+        return agent
+
+    yield make
+    for agent in made:
+        _require_nothing_left(agent)
 
 
 @pytest.fixture
-def recorded_agent(
-    request: pytest.FixtureRequest,
-    stub_model: StubModel,
-    tmp_path: Path,
-    silo_config: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Agent]:
+def agent(request: pytest.FixtureRequest, make_agent: Callable[..., Agent]) -> Agent:
+    """The real agent of this cell of the table."""
+    return make_agent(request)
+
+
+@pytest.fixture
+def recorded_agent(request: pytest.FixtureRequest, make_agent: Callable[..., Agent]) -> Agent:
     """The same, with a recorder on the wire."""
-    agent, profile = _prepare(request, stub_model, tmp_path)
-    program = [sys.executable, recorder.__file__, str(agent.tape), "--"]
-    profile["command"] = [*program, *profile["command"]]
-    write_profile(silo_config, agent.name, **profile)
-    monkeypatch.chdir(agent.cwd)
-    yield agent
-    _require_nothing_left(agent)
+    return make_agent(request, recorded=True)
 
 
 @pytest.fixture
-def signed_out_agent(
-    request: pytest.FixtureRequest,
-    stub_model: StubModel,
-    tmp_path: Path,
-    silo_config: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Agent]:
+def signed_out_agent(request: pytest.FixtureRequest, make_agent: Callable[..., Agent]) -> Agent:
     """The same, with neither key nor login."""
-    agent, profile = _prepare(request, stub_model, tmp_path, signed_in=False)
-    write_profile(silo_config, agent.name, **profile)
-    monkeypatch.chdir(agent.cwd)
-    yield agent
-    _require_nothing_left(agent)
+    return make_agent(request, signed_in=False)
 
 
 def _prepare(
-    request: pytest.FixtureRequest, model: StubModel, directory: Path, *, signed_in: bool = True
+    request: pytest.FixtureRequest, model: StubModel, directory: Path, *, signed_in: bool
 ) -> tuple[Agent, dict[str, Any]]:
     """Return an agent with a home of its own, and the profile that runs it."""
     problem = request.config.stash[INSTALLS].problems.get(request.param)
