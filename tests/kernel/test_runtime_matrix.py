@@ -484,18 +484,23 @@ class TestTurnsInTheBackground:
         kernel.comm(cell.text.split()[1], {"answer": "later"})
         assert kernel.run("print(await background)").text == "later\n"
 
-    def test_two_turns_of_one_cell_share_the_pump(self, kernel: Kernel) -> None:
-        code = (
-            "import asyncio\n"
-            "first, second = Turn(), Turn()\n"
-            "print(await asyncio.gather(first.prompt(), second.prompt()))"
-        )
+    def run_and_answer_both(self, kernel: Kernel, code: str) -> Cell:
+        """Run a cell that waits for two turns; the first is answered ``a``, the second ``b``."""
         cell = kernel.submit(code)
         kernel.wait_until(lambda: cell.text.count("waiting") == 2 or cell.done, "both turns")
         comms = [line.split()[1] for line in cell.text.splitlines() if line.startswith("comm")]
         kernel.comm(comms[0], {"answer": "a"})
         kernel.comm(comms[1], {"answer": "b"})
         kernel.finish(cell)
+        return cell
+
+    def test_two_turns_of_one_cell_share_the_pump(self, kernel: Kernel) -> None:
+        code = (
+            "import asyncio\n"
+            "first, second = Turn(), Turn()\n"
+            "print(await asyncio.gather(first.prompt(), second.prompt()))"
+        )
+        cell = self.run_and_answer_both(kernel, code)
         assert "['a', 'b']" in cell.text
 
     def test_a_blocking_wait_inside_an_async_cell_serves_both(self, kernel: Kernel) -> None:
@@ -507,12 +512,7 @@ class TestTurnsInTheBackground:
             "print('blocking', second.ask())\n"
             "print('awaited', await background)"
         )
-        cell = kernel.submit(code)
-        kernel.wait_until(lambda: cell.text.count("waiting") == 2 or cell.done, "both turns")
-        comms = [line.split()[1] for line in cell.text.splitlines() if line.startswith("comm")]
-        kernel.comm(comms[0], {"answer": "a"})
-        kernel.comm(comms[1], {"answer": "b"})
-        kernel.finish(cell)
+        cell = self.run_and_answer_both(kernel, code)
         assert "blocking b" in cell.text
         assert "awaited a" in cell.text
 
